@@ -1,0 +1,1 @@
+"""The farm: one shared kernel cache for accelerator operators, and the client that asks it."""

@@ -1,0 +1,105 @@
+"""Every setting of the farm: its environment variable, default, unit and valid range, in one table.
+
+Settings that contradict each other are refused when they are read, so that no process starts on them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from farm.errors import InputError
+
+PREFIX = "FARM_"
+
+
+class Settings(BaseModel):
+    """The farm's settings; each field is read from ``FARM_<FIELD>`` unless given by name."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    #: Server of the index: ``redis://``, ``rediss://`` or ``unix://``; unset means the embedded farm.
+    index_url: str | None = None
+    #: Celery's broker and result backend; unset means the index's server, databases 1 and 2.
+    broker_url: str | None = None
+    result_url: str | None = None
+    #: Bundles: ``file:///absolute/path`` or ``s3://bucket/prefix``.
+    store_url: str | None = None
+    cache: str = Field("default", pattern=r"^[A-Za-z0-9_][A-Za-z0-9._+-]{0,63}$")
+    state_dir: Path = Path("~/.local/state/opfarm")
+    job_id: str | None = None
+    owner: str | None = None
+
+    #: A member that is silent this long has left; its job ends with its last member.
+    job_lease_seconds: float = Field(300, ge=2, le=86400)
+    heartbeat_seconds: float = Field(20, ge=0.2, le=3600)
+    #: A running compile that is not renewed this long is given to another worker.
+    claim_lease_seconds: float = Field(20, ge=1, le=3600)
+    #: A client that lost the farm in mid-run tries this long to get it back.
+    reconnect_seconds: float = Field(60, ge=0, le=86400)
+    no_worker_seconds: float = Field(300, ge=0, le=86400)
+    compile_timeout_seconds: float = Field(1800, gt=0, le=604800)
+    #: Address space of one compile; unset means no limit.
+    compile_memory_mb: int | None = Field(None, ge=16)
+    max_attempts: int = Field(3, ge=1, le=100)
+    #: How long the compiler's own rejection is remembered for later askers.
+    failure_ttl_seconds: float = Field(600, ge=0, le=604800)
+    allow_adhoc_commands: bool = False
+
+    @property
+    def renew_seconds(self) -> float:
+        """Four renewals fit into one claim lease, so three may be lost."""
+        return self.claim_lease_seconds / 4
+
+    @classmethod
+    def read(cls, environ: Mapping[str, str] | None = None, **given: Any) -> Settings:
+        """Read the environment, let given values win, and check the whole.
+
+        Raises:
+            InputError: a value is malformed or two values contradict each other; names the variable.
+        """
+        environ = os.environ if environ is None else environ
+        values: dict[str, Any] = {
+            name: environ[PREFIX + name.upper()]
+            for name in cls.model_fields
+            if environ.get(PREFIX + name.upper(), "") != ""
+        }
+        values |= {name: value for name, value in given.items() if value is not None}
+        try:
+            settings = cls(**values)
+        except ValidationError as error:
+            first = error.errors()[0]
+            field = str(first["loc"][0])
+            raise InputError(
+                f"setting {PREFIX}{field.upper()} = {values.get(field)!r}: {first['msg']}",
+                fix=f"give {PREFIX}{field.upper()} a valid value or unset it",
+            ) from None
+        settings._check()
+        return settings.model_copy(update={"state_dir": settings.state_dir.expanduser().absolute()})
+
+    def _check(self) -> None:
+        for shorter, longer in _MUST_FIT_TWICE:
+            if getattr(self, shorter) * 2 > getattr(self, longer):
+                raise InputError(
+                    f"settings contradict: {PREFIX}{shorter.upper()} = {getattr(self, shorter):g} must be at most "
+                    f"half of {PREFIX}{longer.upper()} = {getattr(self, longer):g}",
+                    fix="a lease must outlive a lost renewal: shorten the first or lengthen the second",
+                )
+
+
+#: (period, lease): the period must fit into the lease twice, so that one lost call ends nothing.
+_MUST_FIT_TWICE = (("heartbeat_seconds", "job_lease_seconds"),)
+
+
+def sibling_url(index_url: str, database: int) -> str:
+    """The URL of another database of the index's server, in the form that Celery's transports read."""
+    url = urlsplit(index_url)
+    if url.scheme == "unix":
+        auth = f"{url.netloc}@" if url.netloc and not url.netloc.endswith("@") else url.netloc
+        return f"redis+socket://{auth}{url.path}?virtual_host={database}"
+    return url._replace(path=f"/{database}").geturl()
