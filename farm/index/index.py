@@ -1,0 +1,37 @@
+"""The index of one namespace: one Redis implementation, every operation one atomic Lua file."""
+
+from __future__ import annotations
+
+import redis
+
+from farm.index import names
+from farm.index.claims import ClaimCalls
+from farm.index.jobs import JobCalls
+from farm.index.scripts import Scripts
+from farm.namespace import Namespace
+
+
+class Index(JobCalls, ClaimCalls):
+    """All operations on a namespace; ``now_ms`` replaces the server's clock under test, and may be set."""
+
+    def __init__(self, server: redis.Redis, namespace: Namespace, now_ms: int | None = None) -> None:
+        super().__init__(Scripts(server, names.meta(namespace)), namespace, now_ms)
+        self.server = server
+        self.prefix = names.prefix(namespace)
+
+    def last_notice(self, run: str) -> str:
+        """Where a run's notices end now; ask before acquire, then nothing is missed."""
+        last = self.server.xrevrange(f"{self.prefix}n:{run}", count=1)
+        return last[0][0].decode() if last else "0-0"
+
+    def wait_notices(self, run: str, after: str, timeout_ms: int) -> tuple[str, set[bytes]]:
+        """Block until notices come, or the time is over. Returns the new position and the keys told of."""
+        reply = self.server.xread({f"{self.prefix}n:{run}": after}, count=1000, block=max(1, timeout_ms))
+        streams = reply.values() if isinstance(reply, dict) else [rows for _, rows in reply or ()]
+        rows = [row for batch in streams for row in _flat(batch)]
+        return (rows[-1][0].decode(), {row[1][b"k"] for row in rows}) if rows else (after, set())
+
+
+def _flat(rows: list) -> list:
+    """redis-py nests the rows of a stream once more in RESP3."""
+    return rows[0] if rows and rows[0] and isinstance(rows[0][0], list | tuple) else rows

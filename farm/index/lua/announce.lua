@@ -1,0 +1,62 @@
+--[[ announce: after a reconnect, a member says what it holds; what the index lost is restored.
+  KEYS[1] meta           hash
+  ARGV[1] job            str
+  ARGV[2] incarnation    int   the caller's; the job is started again under it when it is not there
+  ARGV[3] member         str
+  ARGV[4] mode           str
+  ARGV[5] priority       int
+  ARGV[6] owner          bytes
+  ARGV[7] lease_ms       int
+  ARGV[8] floor          int
+  ARGV[9...] key         bytes then generation (int), record (bytes), path (str), four an entry, at most 250
+  ARGV[last] now_ms      int?  empty in production: the server's clock
+  BUILDS j:job m:job jobs map:run e:g i:g idle:g tombs generations c:ref w:ref t:ref:token told queue:NAME running
+  RETURNS {'ok', {record in force, ...}} (another than the caller's: switch to it) | {'unknown', incarnation}
+]]
+--@include base
+--@include job
+--@include interest
+local job, incarnation, member, mode, priority = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local owner, lease_ms, floor = ARGV[6], ARGV[7], ARGV[8]
+
+if redis.call('EXISTS', P .. 'j:' .. job) == 0 then
+  start_job(job, incarnation, mode, priority, owner, floor)
+elseif not is_current(job, incarnation) then
+  return { 'unknown', redis.call('HGET', P .. 'j:' .. job, 'incarnation') }
+end
+extend(job, member, lease_ms)
+local run = job .. '@' .. incarnation
+
+-- The index has no entry, the caller has a verified one: it becomes the entry, and a compile of it is over.
+local function adopt(g, key, record, path)
+  local _, bytes = token_and_bytes(record)
+  redis.call('HSET', P .. 'e:' .. g, key, record)
+  redis.call('HINCRBY', KEYS[1], 'bytes', bytes)
+  redis.call('ZADD', P .. 'generations', g, g)
+  redis.call('ZREM', P .. 'tombs', path)
+  local ref = ref_of(g, key)
+  local claim = redis.call('HMGET', P .. 'c:' .. ref, 'queue', 'token')
+  if claim[1] then
+    finish_claim(ref, claim[1], claim[2] or '0')
+  end
+end
+
+local in_force = {}
+for at = 9, #ARGV - 4, 4 do
+  local key, g, record, path = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
+  if not redis.call('HGET', P .. 'e:' .. g, key) then
+    adopt(g, key, record, path)
+  end
+  local held = redis.call('HGET', P .. 'map:' .. run, key)
+  if held ~= g .. 'i' then
+    add_interest(g, key)
+    redis.call('ZREM', P .. 'idle:' .. g, key)
+    redis.call('HSET', P .. 'map:' .. run, key, g .. 'i')
+    local old_g, state = string.match(held or '', '^(%d+)(.)')
+    if state == 'i' then
+      give_back(old_g, key, run, false)
+    end
+  end
+  in_force[#in_force + 1] = redis.call('HGET', P .. 'e:' .. g, key)
+end
+return { 'ok', in_force }

@@ -1,0 +1,62 @@
+--[[ claim: queue a compile for each absent key of a batch; what has come meanwhile is answered as acquire does.
+  KEYS[1] meta           hash
+  ARGV[1] job            str
+  ARGV[2] incarnation    int
+  ARGV[3] member         str
+  ARGV[4] lease_ms       int
+  ARGV[5] floor          int
+  ARGV[6] nonce          str   the caller's, so that a call sent again answers the same
+  ARGV[7...] key         bytes then request (bytes) and queue (str), three a claim, at most 250
+  ARGV[last] now_ms      int?  empty in production: the server's clock
+  BUILDS j:job m:job jobs map:run e:g i:g idle:g c:ref w:ref f:ref queue:NAME
+  RETURNS {'ok', states, {payload, ...}, {generation, ...}} | {'unknown'}; state c: claimed by the caller
+]]
+--@include base
+--@include job
+--@include interest
+--@include resolve
+--@include retry
+local job, incarnation, member, lease_ms, floor = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local nonce = ARGV[6]
+
+if not is_current(job, incarnation) then
+  return { 'unknown' }
+end
+extend(job, member, lease_ms)
+local run = job .. '@' .. incarnation
+local keys, requests, queues = {}, {}, {}
+for at = 7, #ARGV - 3, 3 do
+  local n = #keys + 1
+  keys[n], requests[n], queues[n] = ARGV[at], ARGV[at + 1], ARGV[at + 2]
+end
+local states, payloads, generations, held = resolve(run, floor, keys)
+local priority = redis.call('HGET', P .. 'j:' .. job, 'priority')
+
+-- Start-time fair queueing: a job's next tag follows its own last one, or the queue's virtual time if that
+-- is later; so jobs of a class take turns, however many claims each has waiting.
+local function place(queue)
+  local virtual = tonumber(redis.call('HGET', KEYS[1], 'v:' .. queue .. ':' .. priority) or '0')
+  local own = tonumber(redis.call('HGET', P .. 'j:' .. job, 'tag:' .. queue) or '0')
+  local tag = math.max(virtual, own) + 1
+  redis.call('HSET', P .. 'j:' .. job, 'tag:' .. queue, text(tag))
+  return tonumber(priority) * CLASS + tag
+end
+
+for n, key in ipairs(keys) do
+  local ref = ref_of(generations[n], key)
+  if states[n] == 'a' then
+    redis.call('HSET', P .. 'c:' .. ref, 'state', 'queued', 'attempt', 0, 'nonce', nonce, 'queue', queues[n],
+      'priority', priority, 'request', requests[n], 'job', job, 'queued_ms', text(now))
+    redis.call('SADD', P .. 'w:' .. ref, run)
+    if not held[n] then
+      add_interest(generations[n], key)
+      redis.call('HSET', P .. 'map:' .. run, key, generations[n] .. 'i')
+    end
+    redis.call('ZADD', P .. 'queue:' .. queues[n], place(queues[n]), ref)
+    redis.call('HINCRBY', KEYS[1], 'misses', 1)
+    states[n] = 'c'
+  elseif states[n] == 'j' and redis.call('HGET', P .. 'c:' .. ref, 'nonce') == nonce then
+    states[n] = 'c'
+  end
+end
+return { 'ok', table.concat(states), payloads, generations }

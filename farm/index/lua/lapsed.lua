@@ -1,0 +1,16 @@
+--[[ lapsed: some jobs whose last member's lease is over; end each with leave.
+  KEYS[1] meta           hash
+  ARGV[1] limit          int
+  ARGV[2] now_ms         int?  empty in production: the server's clock
+  BUILDS jobs j:job
+  RETURNS {job, incarnation, job, incarnation, ...}
+]]
+--@include base
+local limit = ARGV[1]
+
+local out = {}
+for _, job in ipairs(redis.call('ZRANGEBYSCORE', P .. 'jobs', '-inf', now, 'LIMIT', 0, limit)) do
+  out[#out + 1] = job
+  out[#out + 1] = redis.call('HGET', P .. 'j:' .. job, 'incarnation') or '0'
+end
+return out

@@ -1,0 +1,75 @@
+-- interest: the counts that pin entries, the idle set, tombstones and waiters.
+
+local function current_generation()
+  return redis.call('HGET', KEYS[1], 'generation')
+end
+
+-- The numbers that stand as text before a record.
+local function token_and_bytes(record)
+  return string.match(record, '^(%d+) (%d+) ')
+end
+
+local function condemn(g, key, record, path)
+  local _, bytes = token_and_bytes(record)
+  redis.call('HDEL', P .. 'e:' .. g, key)
+  redis.call('HINCRBY', KEYS[1], 'bytes', '-' .. bytes)
+  redis.call('ZADD', P .. 'tombs', 'NX', now, path)
+end
+
+local function path_of(g, key, token)
+  local namespace = string.match(P, '{(.*)}')
+  local hex = string.gsub(key, '.', function(c) return string.format('%02x', string.byte(c)) end)
+  return namespace .. '/' .. g .. '/' .. hex .. '-' .. token
+end
+
+-- An entry without interest: idle in the current generation, condemned in a retired one.
+local function let_go(g, key, record)
+  if g == current_generation() then
+    redis.call('ZADD', P .. 'idle:' .. g, now, key)
+  else
+    condemn(g, key, record, path_of(g, key, (token_and_bytes(record))))
+  end
+end
+
+-- One job's interest in one key; the caller writes the job's map.
+local function add_interest(g, key)
+  redis.call('HINCRBY', P .. 'i:' .. g, key, 1)
+end
+
+local function remove_claim(ref, queue)
+  redis.call('ZREM', P .. 'queue:' .. queue, ref)
+  redis.call('ZREM', P .. 'running', ref)
+  redis.call('UNLINK', P .. 'c:' .. ref, P .. 'w:' .. ref)
+end
+
+-- The count falls by one. At 0 the entry becomes idle, a queued claim goes; a running one finishes, or is
+-- marked unwanted when its job was cancelled.
+local function give_back(g, key, run, cancelled)
+  local left = redis.call('HINCRBY', P .. 'i:' .. g, key, -1)
+  local ref = ref_of(g, key)
+  redis.call('SREM', P .. 'w:' .. ref, run)
+  if left > 0 then
+    return
+  end
+  redis.call('HDEL', P .. 'i:' .. g, key)
+  local record = redis.call('HGET', P .. 'e:' .. g, key)
+  if record then
+    let_go(g, key, record)
+  end
+  local claim = redis.call('HMGET', P .. 'c:' .. ref, 'state', 'queue')
+  if claim[1] == 'queued' then
+    remove_claim(ref, claim[2])
+  elseif claim[1] and cancelled then
+    redis.call('HSET', P .. 'c:' .. ref, 'unwanted', '1')
+  end
+end
+
+-- A finished claim: its waiters stand in line to be told (by tell, in chunks).
+local function finish_claim(ref, queue, token)
+  if redis.call('EXISTS', P .. 'w:' .. ref) == 1 then
+    local waiting = 't:' .. ref .. ':' .. token
+    redis.call('RENAME', P .. 'w:' .. ref, P .. waiting)
+    redis.call('RPUSH', P .. 'told', waiting)
+  end
+  remove_claim(ref, queue)
+end

@@ -1,0 +1,35 @@
+-- job: membership of a job and the end of a job.
+
+-- True when the caller speaks for the incarnation that lives now.
+local function is_current(job, incarnation)
+  return redis.call('HGET', P .. 'j:' .. job, 'incarnation') == incarnation
+end
+
+-- Give the member a new deadline; a job lives as long as its longest member lease.
+local function extend(job, member, lease_ms)
+  local deadline = now + tonumber(lease_ms)
+  redis.call('ZADD', P .. 'm:' .. job, 'GT', deadline, member)
+  redis.call('ZADD', P .. 'jobs', 'GT', deadline, job)
+end
+
+local function drop_lapsed_members(job)
+  redis.call('ZREMRANGEBYSCORE', P .. 'm:' .. job, '-inf', now)
+  return redis.call('ZCARD', P .. 'm:' .. job)
+end
+
+-- O(1): the map becomes a graveyard; its interest is given back in chunks by bury.
+local function end_job(job, how)
+  local incarnation = redis.call('HGET', P .. 'j:' .. job, 'incarnation')
+  local run = job .. '@' .. incarnation
+  if redis.call('EXISTS', P .. 'map:' .. run) == 1 then
+    redis.call('RENAME', P .. 'map:' .. run, P .. 'g:' .. run)
+    redis.call('RPUSH', P .. 'graves', how .. run)
+  end
+  redis.call('UNLINK', P .. 'j:' .. job, P .. 'm:' .. job, P .. 'n:' .. run)
+  redis.call('ZREM', P .. 'jobs', job)
+end
+
+local function start_job(job, incarnation, mode, priority, owner, floor)
+  redis.call('HSET', P .. 'j:' .. job, 'incarnation', incarnation, 'mode', mode, 'priority', priority,
+    'owner', owner, 'floor', floor, 'created_ms', text(now))
+end

@@ -1,0 +1,11 @@
+--[[ open: give a namespace its meta; nobody invents a generation, it is the largest marker of the store.
+  KEYS[1] meta           hash
+  ARGV[1] generation     int   largest generation marker of the store, at least 1
+  ARGV[2] now_ms         int?  empty in production: the server's clock
+  RETURNS the generation in force
+]]
+--@include base
+local generation = ARGV[1]
+
+redis.call('HSETNX', KEYS[1], 'generation', generation)
+return redis.call('HGET', KEYS[1], 'generation')

@@ -1,0 +1,36 @@
+--[[ publish: make a finished compile visible to everybody, if the caller still holds the claim.
+  KEYS[1] meta           hash
+  ARGV[1] generation     int   the claim's own: a compile claimed under an old one publishes into it
+  ARGV[2] key            bytes
+  ARGV[3] token          int   fencing token of the take
+  ARGV[4] record         bytes
+  ARGV[5] path           str   where the bundle lies in the store
+  ARGV[6] now_ms         int?  empty in production: the server's clock
+  BUILDS c:ref w:ref t:ref:token told running queue:NAME e:g i:g idle:g f:ref tombs generations
+  RETURNS 'published' | 'lost' (the path is condemned unless it is the entry's)
+]]
+--@include base
+--@include interest
+local g, key, token, record, path = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+
+local ref = ref_of(g, key)
+local entry = redis.call('HGET', P .. 'e:' .. g, key)
+local claim = redis.call('HMGET', P .. 'c:' .. ref, 'token', 'queue')
+if claim[1] ~= token then
+  if entry and token_and_bytes(entry) == token then
+    return 'published'
+  end
+  redis.call('ZADD', P .. 'tombs', 'NX', now, path)
+  return 'lost'
+end
+local _, bytes = token_and_bytes(record)
+redis.call('HSET', P .. 'e:' .. g, key, record)
+redis.call('HINCRBY', KEYS[1], 'bytes', bytes)
+redis.call('HINCRBY', KEYS[1], 'compiles', 1)
+redis.call('ZADD', P .. 'generations', g, g)
+redis.call('DEL', P .. 'f:' .. ref)
+finish_claim(ref, claim[2], token)
+if redis.call('HEXISTS', P .. 'i:' .. g, key) == 0 then
+  let_go(g, key, record)
+end
+return 'published'

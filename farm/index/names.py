@@ -1,0 +1,54 @@
+"""Every Redis key of the farm is spelled here, or built from the prefix below in a Lua file that says so.
+
+All keys of a namespace share one hash tag, so that a cluster keeps them on one node. ``g`` is a generation,
+``key`` the 32 bytes of an operator's key, ``ref`` is ``g:key``, ``job`` an id, ``run`` is ``job@incarnation``.
+
+    key              type    what                                                        ends
+    meta             hash    generation, bytes, counters, last_token, v:* (fair queue)   never
+    generations      zset    every generation that has entries                           never
+    e:g              hash    key -> record                                               drop, evict
+    i:g              hash    key -> number of jobs that are interested                   count 0
+    idle:g           zset    key -> last use (ms); the entries without interest          pin, evict
+    c:ref            hash    a live claim: state, token, attempt, nonce, request ...     publish, fail
+    w:ref            set     runs that wait for the claim                                becomes t:*
+    t:ref:token      set     waiters of a finished claim that are still to be told       told
+    told             list    names of those sets, oldest first                           told
+    running          zset    ref -> deadline of the running claim (ms)                   publish, fail
+    queue:NAME       zset    ref -> place in the fair order                              take
+    f:ref            hash    error, expires_ms of a failure                              PEXPIRE
+    d:nonce          string  what a delivery took, so that a re-sent take answers alike  PEXPIRE
+    jobs             zset    job -> when its last member's lease is over (ms)            end
+    j:job            hash    incarnation, mode, priority, owner, floor, fp:*, tag:*      end
+    m:job            zset    member -> its lease deadline (ms)                           end
+    map:run          hash    key -> g i | g f(0|1)error : the job's answers              becomes g:*
+    n:run            stream  notices: k = key                                            end
+    g:run            hash    the map of an ended job, being drained                      drained
+    graves           list    runs whose maps are drained, k|c first (keep or cancel)     drained
+    tombs            zset    path -> condemned at (ms)                                   sweep
+"""
+
+from __future__ import annotations
+
+from farm.namespace import Namespace
+
+#: Raised when a key or a record changes its shape; an index of another version is refused.
+SCHEMA_VERSION = 1
+
+
+def prefix(namespace: Namespace) -> str:
+    """The prefix that all keys of a namespace share, hash tag included."""
+    return f"opfarm:{{{namespace}}}:"
+
+
+def meta(namespace: Namespace) -> str:
+    """The only key a script is given; the others are built from its prefix."""
+    return prefix(namespace) + "meta"
+
+
+#: Farm-wide keys, under a tag of their own.
+FARM = "opfarm:{farm}:"
+IDENTITY = FARM + "identity"
+NAMESPACES = FARM + "namespaces"
+TOOLCHAINS = FARM + "toolchains"
+WORKERS = FARM + "workers"
+WORKER_LEASES = FARM + "worker_leases"

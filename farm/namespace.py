@@ -1,0 +1,41 @@
+"""A namespace is cache x soc: limits, generations and purges are per namespace; all its names are made here."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from farm.errors import InputError
+
+PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Namespace:
+    """One cache for one processor type."""
+
+    cache: str
+    soc: str
+
+    def __post_init__(self) -> None:
+        for field in ("cache", "soc"):
+            value = getattr(self, field)
+            if not PART.fullmatch(value):
+                raise InputError(
+                    f"{field} {value!r} is not a valid name",
+                    fix="use 1 to 64 letters, digits and . _ + -, the first a letter, a digit or _",
+                )
+
+    def __str__(self) -> str:
+        return f"{self.cache}/{self.soc}"
+
+    @classmethod
+    def parse(cls, text: str) -> Namespace:
+        """Read ``cache/soc`` back."""
+        cache, _, soc = text.partition("/")
+        return cls(cache, soc)
+
+
+def bundle_path(namespace: Namespace | str, generation: int, key: bytes, token: int) -> str:
+    """Where the bundle of one take lies, relative to the store's root; unique, so nothing is overwritten."""
+    return f"{namespace}/{generation}/{key.hex()}-{token}"
