@@ -1,0 +1,64 @@
+# Every target makes its own environment in .venv, once; nothing else on the machine is changed.
+
+SHELL := /bin/sh
+VENV  := .venv
+BIN   := $(VENV)/bin
+PIP   := $(BIN)/python -m pip install -qq --disable-pip-version-check
+unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX
+
+# An environment that was moved with the checkout, or whose Python is gone, is made anew.
+$(shell [ "$$(cat $(VENV)/place 2>/dev/null)" = "$(CURDIR)" ] && $(BIN)/python -c '' 2>/dev/null || rm -f $(VENV)/locked)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check lint fmt bench lock clean venv machine
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+demo: venv ## start a farm here, compile 40 C++ operators twice, show cold against warm
+	@$(BIN)/python deploy/demo.py
+
+test: venv ## run all tests (about a minute)
+	@$(BIN)/python -m pytest -q
+
+check: lint ## everything that reads the code: lint, types, layers
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports --no-logo
+
+lint: venv ## ruff: rules and format
+	@$(BIN)/ruff check -q
+	@$(BIN)/ruff format -q --check
+
+fmt: venv ## ruff: mend what it can and format
+	@$(BIN)/ruff check -q --fix
+	@$(BIN)/ruff format -q
+
+bench: venv ## run the benchmarks in tests/bench
+	@for bench in tests/bench/*.py; do $(BIN)/python -P "$$bench" || exit 1; done
+
+lock: venv ## write requirements.lock anew from pyproject.toml
+	@$(BIN)/python -m venv $(VENV)/uv && $(VENV)/uv/bin/python -m pip install -qq --disable-pip-version-check uv
+	@$(VENV)/uv/bin/uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes \
+	  --extra dev --custom-compile-command 'make lock' pyproject.toml -o requirements.lock
+
+clean: ## remove the environment and all that the tools left
+	@rm -rf $(VENV) build dist *.egg-info .*_cache .hypothesis
+	@find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
+
+venv: $(VENV)/installed ## make the environment in .venv from requirements.lock
+
+machine:
+	@sh deploy/bootstrap.sh >/dev/null
+
+$(VENV)/locked: requirements.lock | machine
+	@echo "making $(VENV) (once, about half a minute)" >&2
+	@rm -rf $(VENV)
+	@python=$$(sh deploy/bootstrap.sh) && "$$python" -m venv $(VENV)
+	@$(PIP) --require-hashes -r requirements.lock
+	@echo "$(CURDIR)" > $(VENV)/place
+	@touch $@
+
+# setuptools comes from the lock, so the editable install downloads nothing.
+$(VENV)/installed: $(VENV)/locked pyproject.toml | machine
+	@$(PIP) --no-deps --no-build-isolation -e .
+	@touch $@
