@@ -48,9 +48,13 @@ if [ -n "$lacking" ]; then
         give_up "this machine lacks:$lacking. Run: sudo apt-get install$lacking"
     echo "opfarm: installing$lacking with apt-get" >&2
     export DEBIAN_FRONTEND=noninteractive
+    log=$(mktemp)
+    trap 'rm -f "$log"' EXIT
     # shellcheck disable=SC2086  # a list of names
-    { apt-get update -qq && apt-get install -y -qq --no-install-recommends $lacking; } </dev/null >&2 ||
-        give_up "apt-get could not install$lacking; see its message above."
+    { apt-get update -qq && apt-get install -y -qq --no-install-recommends $lacking; } </dev/null >"$log" 2>&1 || {
+        tail -20 "$log" >&2
+        give_up "apt-get could not install$lacking; its last words are above."
+    }
     lacking=$(missing)
     [ -z "$lacking" ] ||
         give_up "still missing after apt-get:$lacking. PYTHON=/path/to/python3.12 names a Python."
