@@ -35,7 +35,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def in_child(work: Callable[[], object]) -> str:
-    """Run ``work`` in a forked child; its repr, or that of what it raised; a child that hangs fails the test."""
+    """Run ``work`` in a forked child: its repr, or that of what it raised. A hang fails the test."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -62,8 +62,11 @@ def in_child(work: Callable[[], object]) -> str:
 
 
 def helpers_below(pid: int) -> list[int]:
-    found = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(pid)], capture_output=True, text=True)
-    return [int(line.split()[0]) for line in found.stdout.splitlines() if "farm.store.forked" in line]
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    children = [int(child) for task in tasks for child in (task / "children").read_text().split()]
+    return [
+        child for child in children if b"farm.store.forked" in Path(f"/proc/{child}/cmdline").read_bytes()
+    ]
 
 
 def test_child_reads_and_writes(store: Store) -> None:
