@@ -1,1 +1,1 @@
-"""."""
+"""The farm's sub-commands of ``celery -A farm``."""

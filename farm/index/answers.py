@@ -22,20 +22,22 @@ def batches(items: Sequence[T], size: int = BATCH) -> Iterator[Sequence[T]]:
 def read_answers(reply: Sequence[Any]) -> list[Answer]:
     """One answer a key, from ``['ok', states, payloads, generations]``."""
     _, states, payloads, generations = reply
-    return [
-        _answer(chr(state), payload, generation)
-        for state, payload, generation in zip(states, payloads, generations, strict=True)
-    ]
+    numbers = [int(number) for number in generations.split()]
+    if len(numbers) == 1:
+        numbers *= len(payloads)
+    if states == b"h" * len(payloads):
+        return [Hit(*hit) for hit in zip(numbers, payloads, strict=True)]
+    return [_answer(*row) for row in zip(states.decode(), payloads, numbers, strict=True)]
 
 
-def _answer(state: str, payload: bytes, generation: bytes) -> Answer:
+def _answer(state: str, payload: bytes, generation: int) -> Answer:
     match state:
         case "h":
-            return Hit(int(generation), payload)
+            return Hit(generation, payload)
         case "j":
-            return Joined(int(generation))
+            return Joined(generation)
         case "c":
-            return Claimed(int(generation))
+            return Claimed(generation)
         case "f" | "r":
             return Refused(Failure.unpack(payload), remembered=state == "r")
         case _:

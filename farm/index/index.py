@@ -19,6 +19,11 @@ class Index(JobCalls, ClaimCalls):
         self.server = server
         self.prefix = names.prefix(namespace)
 
+    def compiling(self, limit: int = 100) -> list[bytes]:
+        """The keys of some claims that run now, those with the earliest deadline first."""
+        refs = self.server.zrange(f"{self.prefix}running", 0, limit - 1)
+        return [ref.partition(b":")[2] for ref in refs]
+
     def last_notice(self, run: str) -> str:
         """Where a run's notices end now; ask before acquire, then nothing is missed."""
         last = self.server.xrevrange(f"{self.prefix}n:{run}", count=1)

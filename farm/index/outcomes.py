@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from farm.index.record import ClaimRef, Record
 
@@ -34,16 +33,15 @@ class Failure:
 # Answers of acquire, claim and announce, one a key.
 
 
-@dataclass(frozen=True)
-class Hit:
-    """The entry exists and is pinned for the job from now on."""
+class Hit(NamedTuple):
+    """The entry exists and is pinned for the job from now on (a tuple: thousands are made a call)."""
 
     generation: int
     data: bytes
 
-    @cached_property
+    @property
     def record(self) -> Record:
-        """The entry's record, decoded when it is first looked at: a resolve of thousands need not be."""
+        """The entry's record, decoded only when it is looked at."""
         return Record.unpack(self.data)
 
 

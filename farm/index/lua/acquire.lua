@@ -8,7 +8,7 @@
   ARGV[6...] key         bytes at most 500
   ARGV[last] now_ms      int?  empty in production: the server's clock
   BUILDS j:job m:job jobs map:run e:g i:g idle:g c:ref w:ref f:ref
-  RETURNS {'ok', states, {payload, ...}, {generation, ...}} | {'unknown'}
+  RETURNS {'ok', states, {payload, ...}, generations} | {'unknown'}
 ]]
 --@include base
 --@include job
@@ -22,4 +22,4 @@ if not is_current(job, incarnation) then
 end
 extend(job, member, lease_ms)
 local states, payloads, generations = resolve(job .. '@' .. incarnation, floor, keys)
-return { 'ok', table.concat(states), payloads, generations }
+return reply_of(states, payloads, generations)

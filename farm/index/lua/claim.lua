@@ -9,7 +9,7 @@
   ARGV[7...] key         bytes then request (bytes) and queue (str), three a claim, at most 250
   ARGV[last] now_ms      int?  empty in production: the server's clock
   BUILDS j:job m:job jobs map:run e:g i:g idle:g c:ref w:ref f:ref queue:NAME
-  RETURNS {'ok', states, {payload, ...}, {generation, ...}} | {'unknown'}; state c: claimed by the caller
+  RETURNS {'ok', states, {payload, ...}, generations} | {'unknown'}; state c: claimed by the caller
 ]]
 --@include base
 --@include job
@@ -59,4 +59,4 @@ for n, key in ipairs(keys) do
     states[n] = 'c'
   end
 end
-return { 'ok', table.concat(states), payloads, generations }
+return reply_of(states, payloads, generations)

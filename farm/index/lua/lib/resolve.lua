@@ -4,20 +4,27 @@
 -- The batch is read and written with a few commands of many arguments: what is already there is the
 -- common case, and a fresh job that finds everything must cost little more than reading it.
 
-local function pairs_of(keys, value)
+-- The arguments of an HSET: each key with its value, or all with the same.
+local function with_values(keys, values)
   local out = {}
-  for n, key in ipairs(keys) do
-    out[2 * n - 1], out[2 * n] = key, value(n)
+  for n = 1, #keys do
+    out[2 * n - 1], out[2 * n] = keys[n], values[n] or values.all
   end
   return unpack(out)
 end
 
--- Pin entries for the job: count, take out of the idle set, write the job's map.
+-- Pin entries for the job: take them out of the idle set, count, write the job's map. Idle are exactly those
+-- without interest, so when all were idle, all counts become 1 and need not be read.
 local function pin(g, run, keys)
-  local counts = redis.call('HMGET', P .. 'i:' .. g, unpack(keys))
-  redis.call('HSET', P .. 'i:' .. g, pairs_of(keys, function(n) return (counts[n] or 0) + 1 end))
-  redis.call('ZREM', P .. 'idle:' .. g, unpack(keys))
-  redis.call('HSET', P .. 'map:' .. run, pairs_of(keys, function() return g .. 'i' end))
+  local counts = { all = 1 }
+  if redis.call('ZREM', P .. 'idle:' .. g, unpack(keys)) < #keys then
+    counts = redis.call('HMGET', P .. 'i:' .. g, unpack(keys))
+    for n = 1, #keys do
+      counts[n] = (counts[n] or 0) + 1
+    end
+  end
+  redis.call('HSET', P .. 'i:' .. g, with_values(keys, counts))
+  redis.call('HSET', P .. 'map:' .. run, with_values(keys, { all = g .. 'i' }))
 end
 
 local function refuse(g, key, run, held, failure, remembered)
@@ -63,7 +70,7 @@ local function mapped(value, floor)
   return g, nil, state, rest
 end
 
--- Returns states (a string of letters), payloads (record or failure), generations, each one a key.
+-- Returns states (letters), payloads (record or failure), generations and held, each one a key.
 local function resolve(run, floor, keys)
   local g_now = current_generation()
   if tonumber(floor) > tonumber(g_now) then
@@ -112,4 +119,13 @@ local function resolve(run, floor, keys)
     end
   end
   return states, payloads, generations, held
+end
+
+-- The reply of acquire and claim; one generation stands for all when all are the same.
+local function reply_of(states, payloads, generations)
+  local g, same = generations[1], true
+  for n = 2, #generations do
+    same = same and generations[n] == g
+  end
+  return { 'ok', table.concat(states), payloads, same and g or table.concat(generations, ' ') }
 end

@@ -1,0 +1,76 @@
+"""Claims absent keys: packs their requests, puts large sources into the store, and sends the messages owed."""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from kombu.exceptions import OperationalError
+
+from farm.addresses import Addresses
+from farm.client.ask import Ask
+from farm.client.part import Part
+from farm.index.jobs import Want
+from farm.index.outcomes import Answer, Claimed
+from farm.request.model import Blob
+from farm.request.wire import pack
+from farm.store.store import Store
+
+#: A source up to this size travels in its claim; larger ones are objects of the store.
+INLINE_LIMIT_BYTES = 64 * 1024
+#: Together, the sources of one submission that travel in claims: the index is not a store.
+INLINE_BUDGET_BYTES = 16 * 1024 * 1024
+
+
+class Claiming:
+    """The claims of one submission."""
+
+    def __init__(self, store: Store, addresses: Addresses, say: Callable[[str], None]) -> None:
+        self._store = store
+        self._addresses = addresses
+        self._say = say
+        self._budget_bytes = INLINE_BUDGET_BYTES
+        self._stored: set[bytes] = set()
+
+    def claim(self, part: Part, asks: Sequence[Ask]) -> list[Answer]:
+        """Claim the keys of these asks and send one message for each claim that is now queued."""
+        wants = [Want(ask.key, pack(ask.request, self._inline), ask.offer.queue) for ask in asks]
+        answers = part.claim(wants, secrets.token_hex(16))
+        owed = Counter(
+            want.queue for want, answer in zip(wants, answers, strict=True) if isinstance(answer, Claimed)
+        )
+        self.send(part, owed)
+        return answers
+
+    def _inline(self, blob: Blob) -> bool:
+        """Decide how a blob travels; called by pack for each, once."""
+        if blob.data is None or blob.sha256 in self._stored:
+            return False
+        if blob.size_bytes <= min(INLINE_LIMIT_BYTES, self._budget_bytes):
+            self._budget_bytes -= blob.size_bytes
+            return True
+        self._store.put_source(blob.sha256, blob.data)
+        self._stored.add(blob.sha256)
+        return False
+
+    def send(self, part: Part, owed: Counter[str]) -> None:
+        """Send compile messages; a broker that does not take them is made up for by wake-ups."""
+        if not owed:
+            return
+        from farm.celery import create, send_compiles  # noqa: PLC0415 - Celery is not needed for hits
+
+        try:
+            for queue, count in owed.items():
+                send_compiles(create(self._addresses), str(part.namespace), queue, count)
+        except (OperationalError, OSError) as error:
+            self._say(f"the broker does not take compile messages ({error}); they are sent again")
+
+    def is_drained(self, queue: str) -> bool:
+        """Whether no message of the queue waits at the broker."""
+        from farm.celery import create, waiting_messages  # noqa: PLC0415
+
+        try:
+            return waiting_messages(create(self._addresses), queue) == 0
+        except (OperationalError, OSError):
+            return False

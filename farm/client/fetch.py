@@ -1,0 +1,44 @@
+"""Brings bundles into the node's cache folder: one fetch a node, verified, unpacked; nothing when already right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from farm.client.folder import KernelFolder
+from farm.index.jobs import Holding
+from farm.namespace import Namespace, bundle_path
+from farm.store.bundle import unpack
+from farm.store.store import Store
+
+
+class Fetcher:
+    """Fetches from one store into one cache folder; safe to use from several threads and processes."""
+
+    def __init__(self, store: Store, root: Path) -> None:
+        self._store = store
+        self._root = root
+
+    def folder(self, soc: str) -> KernelFolder:
+        """The part of the cache folder that holds the kernels of one processor type."""
+        return KernelFolder(self._root, soc)
+
+    def fetch(self, namespace: Namespace, held: Holding) -> Mapping[str, Path]:
+        """The entry's files on this node, by name.
+
+        Raises:
+            StoreMissing, StoreDamaged: the bundle is gone or bad: drop the entry, it is compiled again.
+            FarmUnavailable: the store does not answer: try again.
+        """
+        folder = self.folder(namespace.soc)
+        record = held.record
+        files = folder.present(held.key, record.sha256)
+        if files is not None:
+            return files
+        with folder.lock(held.key):
+            files = folder.present(held.key, record.sha256)
+            if files is None:
+                data = self._store.get(bundle_path(namespace, held.generation, held.key, record.token))
+                bundle = unpack(data, key=held.key, sha256=record.sha256, stored_bytes=record.stored_bytes)
+                files = folder.unpack(bundle, record.sha256)
+        return files

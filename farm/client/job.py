@@ -1,0 +1,184 @@
+"""A job, as one of its members sees it: what it compiled stays pinned until the member leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from threading import Event, Thread
+from types import TracebackType
+from typing import Self
+
+from farm.client.ask import Ask
+from farm.client.claiming import Claiming
+from farm.client.compilation import Compilation
+from farm.client.connection import Connection
+from farm.client.fetch import Fetcher
+from farm.client.identity import member_id
+from farm.client.link import Link
+from farm.client.part import Part
+from farm.client.results import Progress, Result
+from farm.client.tending import Tending
+from farm.client.toolchains import Toolchains, prepare
+from farm.errors import CompileFailed, FarmError
+from farm.index.index import Index
+from farm.index.jobs import PRIORITIES, Member
+from farm.namespace import Namespace
+from farm.request.model import Request
+
+_SILENT: Callable[[Progress], None] = lambda progress: None  # noqa: E731
+
+
+class Job:
+    """One member of a job; a context manager: its part of the pins is held until it closes.
+
+    All processes that give the same job id are members of one job, see the same answers, and share its
+    compiles. The job ends when its last member has left, or is silent for ``FARM_JOB_LEASE_SECONDS``.
+    """
+
+    def __init__(
+        self, connection: Connection, job_id: str, *, mode: str, cache: str, priority: str,
+        owner: dict[str, str], root: Path,
+    ) -> None:  # fmt: skip
+        self.id = job_id
+        self.mode = mode
+        self.cache = cache
+        self._connection = connection
+        self._priority = priority
+        self._owner = owner
+        self._root = root
+        self._progress = _SILENT
+        self._begin()
+
+    def _begin(self) -> None:
+        """Become a member of our own: at the start, and again in a forked child."""
+        settings = self._connection.settings
+        self._pid = os.getpid()
+        self._member = member_id()
+        self._parts: dict[Namespace, Part] = {}
+        self._link = Link(self._connection.addresses.index_url, settings.reconnect_seconds, self._say)
+        self._closing = Event()
+        self._heart: Thread | None = None
+
+    @property
+    def incarnation(self) -> int | None:
+        """Which life of the job id this is; None until something was compiled."""
+        return max((part.who.incarnation for part in self._parts.values()), default=None)
+
+    def compile(
+        self, requests: Iterable[Request], progress: Callable[[Progress], None] | None = None,
+        timeout: float | None = None, check: bool = False,
+    ) -> list[Result]:  # fmt: skip
+        """Get a kernel for each request, in order; each is compiled at most once in the whole farm.
+
+        Args:
+            progress: called with every change, in this thread.
+            timeout: seconds; what is not answered by then is ``pending``.
+            check: raise when an operator failed, instead of returning its result.
+
+        Raises:
+            InputError: a request does not fit its toolchain: the submitter mends it.
+            FarmUnavailable: index or store are gone for longer than the settings allow.
+            CompileFailed: with ``check``, an operator failed.
+        """
+        if os.getpid() != self._pid:
+            self._begin()
+        self._progress = progress or _SILENT
+        asks = self._asks(list(requests))
+        store, settings = self._connection.store, self._connection.settings
+        fetcher = Fetcher(store, self._root)
+        claiming = Claiming(store, self._connection.addresses, self._say)
+        tending = Tending(settings, self._connection.registry, self._link, claiming)
+        results = Compilation(asks, self._link, claiming, tending, fetcher, self._progress).run(timeout)
+        self._write_job(fetcher, results)
+        failed = [result for result in results if result.error]
+        if check and failed:
+            first = failed[0].error
+            raise CompileFailed(f"{len(failed)} operators failed; {failed[0].name}: {first and first.failure.message}")
+        return results
+
+    def _asks(self, requests: Sequence[Request]) -> list[Ask]:
+        """The distinct keys that these requests ask for."""
+        toolchains = Toolchains(self._connection.registry, self._link.call)
+        toolchains.load(self._connection.settings.no_worker_seconds if requests else 0, self._say)
+        asks: dict[tuple[Namespace, bytes], Ask] = {}
+        for position, request in enumerate(requests):
+            part = self._part(Namespace(self.cache, request.soc))
+            offer = toolchains.choose(part, request)
+            resolved, key = prepare(request, offer)
+            ask = asks.setdefault((part.namespace, key), Ask(part, key, resolved, offer))
+            ask.positions.append(position)
+            ask.names.append(request.name)
+        return list(asks.values())
+
+    def _part(self, namespace: Namespace) -> Part:
+        part = self._parts.get(namespace)
+        if part is None:
+            settings = self._connection.settings
+            who = Member(
+                self.id, self._member, self.mode, PRIORITIES[self._priority],
+                json.dumps(self._owner).encode(), round(settings.job_lease_seconds * 1000),
+            )  # fmt: skip
+            part = Part(Index(self._connection.server, namespace), self._connection.store, self._link, who)
+            part.join()
+            self._parts[namespace] = part
+            self._start_heart()
+        return part
+
+    def _write_job(self, fetcher: Fetcher, results: list[Result]) -> None:
+        """``jobs/<job>.json`` beside the entries maps operators to files."""
+        for namespace, part in self._parts.items():
+            mapping = {
+                result.name: {name: str(path) for name, path in result.files.items()}
+                for result in results
+                if result.files and result.soc == namespace.soc
+            }
+            if mapping:
+                fetcher.folder(namespace.soc).write_job(self.id, part.who.incarnation, mapping)
+
+    def _start_heart(self) -> None:
+        if self._heart is None:
+            self._heart = Thread(target=self._beat, name="farm-heartbeat", daemon=True)
+            self._heart.start()
+
+    def _beat(self) -> None:
+        while not self._closing.wait(self._connection.settings.heartbeat_seconds):
+            for part in list(self._parts.values()):
+                try:
+                    part.heartbeat()
+                except FarmError:  # the caller's own calls report it; the next beat tries again
+                    continue
+
+    def hold(self, seconds: float) -> None:
+        """Stay a member for that long: the pins are kept."""
+        self._closing.wait(seconds)
+
+    def close(self, cancel: bool = False) -> None:
+        """Leave the job: this member's part of the pins is given up. Safe to repeat.
+
+        ``cancel`` also stops running compiles that nobody else wants; otherwise they finish and are cached.
+        A farm that does not answer is left alone: the membership lapses by itself.
+        """
+        self._closing.set()
+        self._link.closed.set()
+        self._link.reconnect_seconds = 0
+        if os.getpid() == self._pid:
+            for part in self._parts.values():
+                try:
+                    part.leave(cancel)
+                except FarmError as error:
+                    self._say(f"could not leave job {self.id} ({error}); its membership lapses by itself")
+        self._parts.clear()
+
+    def _say(self, notice: str) -> None:
+        self._progress(Progress(0, {}, (), None, notice))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(cancel=kind is not None and issubclass(kind, KeyboardInterrupt))

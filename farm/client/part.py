@@ -1,0 +1,118 @@
+"""A job's part in one namespace: its membership, what it holds there, and how it recovers from a loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from threading import RLock
+from typing import TypeVar
+
+from farm.client.link import Link
+from farm.errors import FarmError, InputError
+from farm.index import names
+from farm.index.index import Index
+from farm.index.jobs import Holding, Member, Want, as_member
+from farm.index.outcomes import Answer, Ended, Membership, NotOpen, OtherMode, UnknownJob
+from farm.store.store import Store
+
+T = TypeVar("T")
+
+#: Chunks that one member drains when it ends a job; a coordinator or the next one goes on.
+_BURY_CALLS = 400
+
+
+class Part:
+    """One member's stand in a namespace. Thread-safe: the heartbeat shares it with the caller."""
+
+    def __init__(self, index: Index, store: Store, link: Link, who: Member) -> None:
+        self.index = index
+        self.namespace = index.namespace
+        self._store = store
+        self._link = link
+        self.who = who
+        self.held: dict[bytes, Holding] = {}
+        self._lock = RLock()
+        self._reconnects_seen = 0
+
+    def join(self) -> None:
+        """Become a member; opens the namespace when nobody has.
+
+        Raises:
+            InputError: the job runs in another mode.
+        """
+        with suppress(FarmError):  # other jobs' remains; whoever comes next tries again
+            self._link.call(self.index.end_lapsed)
+        answer = self._link.call(lambda: self.index.join(self.who))
+        if isinstance(answer, NotOpen):
+            self._open()
+            answer = self._link.call(lambda: self.index.join(self.who))
+        match answer:
+            case Membership():
+                self.who = as_member(self.who, answer)
+            case OtherMode(mode):
+                raise InputError(
+                    f"job {self.who.job} runs with mode {mode}; this member asked for {self.who.mode}",
+                    fix="give all members of a job the same mode, or another job id",
+                )
+            case NotOpen():
+                raise FarmError(f"namespace {self.namespace} can not be opened")
+
+    def _open(self) -> None:
+        generation = self._store.largest_generation(self.namespace)
+        self._link.call(lambda: self.index.open(generation))
+        self._link.call(lambda: self.index.server.sadd(names.NAMESPACES, str(self.namespace)))
+
+    def ask(self, operation: Callable[[], T | UnknownJob]) -> T:
+        """Run an operation of this member; when the index has lost the job, restore it and run it again."""
+        while True:
+            answer = self._link.call(operation)
+            if self._link.reconnects != self._reconnects_seen or isinstance(answer, UnknownJob):
+                self.announce()
+            if not isinstance(answer, UnknownJob):
+                return answer
+
+    def acquire(self, keys: Sequence[bytes]) -> list[Answer]:
+        """Answers for keys, in order; what is there is pinned."""
+        return self.ask(lambda: self.index.acquire(self.who, keys))
+
+    def claim(self, wants: Sequence[Want], nonce: str) -> list[Answer]:
+        """Claims for absent keys, in order."""
+        return self.ask(lambda: self.index.claim(self.who, wants, nonce))
+
+    def choose(self, toolchain: str, fingerprint: str) -> str:
+        """The fingerprint that the whole job uses for the toolchain."""
+        return self.ask(lambda: self.index.choose(self.who, toolchain, fingerprint))
+
+    def hold(self, holding: Holding) -> None:
+        """Remember a verified bundle: it is announced whenever the index may have lost it."""
+        with self._lock:
+            self.held[holding.key] = holding
+
+    def heartbeat(self) -> None:
+        """Extend the lease; restores what a server that lost data has forgotten."""
+        self.ask(lambda: self.index.heartbeat(self.who))
+
+    def announce(self) -> None:
+        """Tell the index what is held. Safe to repeat, also by two threads."""
+        with self._lock:
+            reconnects = self._link.reconnects
+            self._open()
+            while True:
+                holdings = list(self.held.values())
+                answer = self._link.call(lambda: self.index.announce(self.who, holdings))
+                if not isinstance(answer, UnknownJob):
+                    break
+                # The id went on without us: what we hold is held by the incarnation that lives now.
+                self.who = replace(self.who, incarnation=answer.incarnation or 0)
+            self._reconnects_seen = reconnects
+            for holding, record in zip(holdings, answer, strict=True):
+                self.held[holding.key] = replace(holding, record=record)
+
+    def leave(self, cancel: bool = False) -> None:
+        """Give up the membership; the last one out ends the job and drains what it leaves."""
+        answer = self._link.call(lambda: self.index.leave(self.who, "cancel" if cancel else "keep"))
+        if isinstance(answer, Ended):
+            for _ in range(_BURY_CALLS):
+                if not self._link.call(self.index.bury):
+                    break

@@ -1,0 +1,103 @@
+"""What a waiting client does for the farm: tells, reclaims lost claims, wakes queues, notices missing workers."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from farm.client.ask import Ask
+from farm.client.claiming import Claiming
+from farm.client.link import Link
+from farm.client.part import Part
+from farm.client.toolchains import offered
+from farm.index.claims import RetryRules
+from farm.index.outcomes import Failure
+from farm.index.registry import Registry, Worker
+from farm.settings import Settings
+
+TEND_EVERY_SECONDS = 2.0
+_WORKERS_EVERY_SECONDS = 5.0
+
+
+class Tending:
+    """The chores of one submission, done every two seconds while it waits; each is one short call."""
+
+    def __init__(self, settings: Settings, registry: Registry, link: Link, claiming: Claiming) -> None:
+        self._settings = settings
+        self._registry = registry
+        self._link = link
+        self._claiming = claiming
+        self._rules = RetryRules(
+            settings.max_attempts,
+            round(settings.failure_ttl_seconds * 1000),
+            round(settings.job_lease_seconds * 1000),
+        )
+        self._next = time.monotonic() + TEND_EVERY_SECONDS
+        self._next_workers = 0.0
+        self._reconnects = link.reconnects
+        self._reclaim_from = 0.0
+        self._unserved_since: dict[str, float] = {}
+        self._workers: list[Worker] = []
+
+    def due(self) -> bool:
+        """Whether it is time for the chores."""
+        return time.monotonic() >= self._next
+
+    def tend(self, waiting: Iterable[Ask], say: Callable[[str], None]) -> None:
+        """Do the chores for what is waiting; asks without a worker for too long fail as ``no_worker``."""
+        now = time.monotonic()
+        self._next = now + TEND_EVERY_SECONDS
+        if now >= self._next_workers:
+            self._workers = self._link.call(self._registry.workers)
+            self._next_workers = now + _WORKERS_EVERY_SECONDS
+        queues: dict[Part, set[str]] = {}
+        asks = list(waiting)
+        for ask in asks:
+            queues.setdefault(ask.part, set()).add(ask.offer.queue)
+        for part, names in queues.items():
+            self._tend_part(part, names)
+        self._check_workers(asks, now, say)
+
+    def _tend_part(self, part: Part, queues: set[str]) -> None:
+        self._link.call(part.index.tell)
+        owed: Counter[str] = Counter()
+        if self._may_reclaim():
+            owed.update(self._link.call(lambda: part.index.reclaim(self._rules)))
+        for queue in queues:
+            slots = self._slots(queue)
+            if slots and not owed[queue] and self._claiming.is_drained(queue):
+                owed[queue] += self._link.call(lambda queue=queue, slots=slots: part.index.wake(queue, slots))
+        self._claiming.send(part, +owed)
+
+    def _may_reclaim(self) -> bool:
+        """After an outage, leases are over that nobody could renew: their holders get one lease to say so."""
+        if self._link.reconnects != self._reconnects:
+            self._reconnects = self._link.reconnects
+            self._reclaim_from = time.monotonic() + self._settings.claim_lease_seconds
+        return time.monotonic() >= self._reclaim_from
+
+    def _slots(self, queue: str) -> int:
+        return sum(worker.slots for worker in self._workers if queue in worker.queues)
+
+    def _check_workers(self, asks: list[Ask], now: float, say: Callable[[str], None]) -> None:
+        bound = self._settings.no_worker_seconds
+        for ask in asks:
+            queue = ask.offer.queue
+            if self._slots(queue):
+                self._unserved_since.pop(queue, None)
+                continue
+            if queue not in self._unserved_since:
+                self._unserved_since[queue] = now
+                say(f"no worker offers toolchain {ask.offer.toolchain} {ask.offer.version}; waiting {bound:g} s for one")
+            if now - self._unserved_since[queue] >= bound:
+                ask.fail(Failure("no_worker", self._nobody(ask)))
+
+    def _nobody(self, ask: Ask) -> str:
+        queues = {queue for worker in self._workers for queue in worker.queues}
+        live = [offer for offer in self._link.call(self._registry.offers) if offer.queue in queues]
+        return (
+            f"no worker offered toolchain {ask.offer.toolchain} {ask.offer.version} "
+            f"(fingerprint {ask.offer.fingerprint[:12]}) for {self._settings.no_worker_seconds:g} s; "
+            f"live workers offer: {offered(live)}"
+        )

@@ -1,0 +1,87 @@
+"""``celery -A farm submit FILE``: get a kernel for every operator of a manifest."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+import click
+from celery.bin.base import CeleryOption, handle_preload_options
+
+from farm.commands.base import FarmCommand, json_option, write_json
+
+
+def _option(*names: str, **attributes: Any) -> Any:
+    return click.option(*names, cls=CeleryOption, help_group="Submit", **attributes)
+
+
+@click.command("submit", cls=FarmCommand)
+@click.argument("file")
+@_option("--mode", default="enable", show_default=True, help="op_compiler_cache_mode.")
+@_option("--cache", help="Name of the shared cache (default: FARM_CACHE).")
+@_option("--soc", help="Processor type of operators that name none.")
+@_option("--toolchain", help="Toolchain of operators that name none.")
+@_option("--op-compiler-cache-dir", help="Folder for the kernels (default: $ASCEND_CACHE_PATH or $HOME/atc_data).")
+@_option("--job-id", help="The same for all members of a job (default: the launcher's, else random).")
+@_option("--owner", help="Labels for reports: k=v,k=v.")
+@_option("--timeout", type=click.FloatRange(min=0), metavar="S", help="Answer after S seconds, whatever is pending.")
+@_option("--hold", type=click.FloatRange(min=0), default=0, metavar="S", help="Keep the pins S seconds longer.")
+@json_option
+@click.pass_context
+@handle_preload_options
+def submit(
+    ctx: click.Context, file: str, mode: str, cache: str | None, soc: str | None, toolchain: str | None,
+    op_compiler_cache_dir: str | None, job_id: str | None, owner: str | None, timeout: float | None,
+    hold: float, as_json: bool,
+) -> None:  # fmt: skip
+    """Get a kernel for every operator of FILE (.json, .yaml, .msgpack, or - for standard input).
+
+    Exit: 0 all kernels are there, 1 an operator failed or the time was over, 2 wrong input, 3 no farm.
+    """
+    import farm  # noqa: PLC0415 - the command line loads fast
+    from farm.client.results import count  # noqa: PLC0415
+    from farm.commands.progress import view  # noqa: PLC0415
+
+    started = time.monotonic()
+    requests = farm.load(file, soc=soc, toolchain=toolchain)
+    connection = farm.connect()
+    with connection.job(
+        job_id, mode, cache=cache, owner=owner, op_compiler_cache_dir=op_compiler_cache_dir
+    ) as job:
+        with view(len(requests)) as show:
+            results = job.compile(requests, progress=show, timeout=timeout)
+        counts = count(results)
+        state = "failed" if counts["failed"] else "timeout" if counts["pending"] else "done"
+        document = {
+            "job_id": job.id,
+            "incarnation": job.incarnation,
+            "state": state,
+            "mode": mode,
+            "effective_mode": mode,
+            "reason": f"op_compiler_cache_mode is {mode}",
+            "ops": [result.to_json() for result in results],
+            "counts": counts,
+            "seconds": round(time.monotonic() - started, 3),
+        }
+        _print(document, as_json)
+        if hold:
+            job.hold(hold)
+    sys.exit(0 if state == "done" else 1)
+
+
+def _print(document: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        write_json(document)
+        return
+    for op in document["ops"]:
+        if op["error"]:
+            again = ", remembered" if op["error"]["remembered"] else ""
+            click.echo(f"{op['name']}: {op['error']['kind']}{again}: {op['error']['message']}")
+            if op["error"]["log_tail"]:
+                click.echo("  " + op["error"]["log_tail"].rstrip().replace("\n", "\n  "))
+    shown = ", ".join(f"{number} {outcome}" for outcome, number in document["counts"].items() if number)
+    click.echo(f"{document['state']}: {len(document['ops'])} operators, {shown} in {document['seconds']:.2f} s")
+    folders = sorted({path.rsplit("/", 2)[0] for op in document["ops"] for path in op["files"].values()})
+    for folder in folders:
+        click.echo(f"kernels in {folder}")

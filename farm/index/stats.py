@@ -1,0 +1,116 @@
+"""Reads what the cache holds, for reports: counts are O(1), pinned bytes cost one look at each pinned entry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from farm.index.index import Index
+from farm.index.record import Record
+
+_CHUNK = 500
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceStats:
+    """The figures of one namespace, as of one moment but for the pinned bytes."""
+
+    generation: int
+    entries: int
+    stored_bytes: int
+    pinned_entries: int
+    pinned_bytes: int
+    idle_entries: int
+    retired_entries: int
+    tombstones: int
+    counters: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class EntryRow:
+    """One entry as a listing shows it; ``last_used_ms`` is None while it is pinned."""
+
+    key: bytes
+    generation: int
+    record: Record
+    pins: int
+    last_used_ms: int | None
+
+
+COUNTERS = ("hits", "misses", "joins", "compiles", "evictions", "purges")
+
+
+def read_stats(index: Index) -> NamespaceStats:
+    """The figures of one namespace."""
+    meta = {name.decode(): value for name, value in index.server.hgetall(index.prefix + "meta").items()}
+    current = int(meta.get("generation", 0))
+    generations = _generations(index)
+    sizes = {g: index.server.hlen(f"{index.prefix}e:{g}") for g in generations}
+    idle = index.server.zcard(f"{index.prefix}idle:{current}")
+    entries, retired = sizes.get(current, 0), sum(size for g, size in sizes.items() if g != current)
+    pinned = [row for g in generations for row in _pinned(index, g)]
+    return NamespaceStats(
+        generation=current,
+        entries=entries,
+        stored_bytes=int(meta.get("bytes", 0)),
+        pinned_entries=len(pinned),
+        pinned_bytes=sum(pinned),
+        idle_entries=idle,
+        retired_entries=retired,
+        tombstones=index.server.zcard(index.prefix + "tombs"),
+        counters={name: int(meta.get(name, 0)) for name in COUNTERS},
+    )
+
+
+def _generations(index: Index) -> list[int]:
+    return [int(g) for g in index.server.zrange(index.prefix + "generations", 0, -1)]
+
+
+def _pinned(index: Index, generation: int) -> Iterator[int]:
+    """The stored bytes of each entry that some job is interested in."""
+    interested = (key for key, _ in index.server.hscan_iter(f"{index.prefix}i:{generation}", count=_CHUNK))
+    while chunk := list(islice(interested, _CHUNK)):
+        for data in index.server.hmget(f"{index.prefix}e:{generation}", chunk):
+            if data:
+                yield Record.unpack(data).stored_bytes
+
+
+def list_entries(index: Index, limit: int | None) -> Iterator[EntryRow]:
+    """Entries of all generations, newest generation first, in chunks; no order within one."""
+    left = limit
+    for generation in reversed(_generations(index)):
+        rows = index.server.hscan_iter(f"{index.prefix}e:{generation}", count=_CHUNK)
+        while (left is None or left > 0) and (chunk := list(islice(rows, _CHUNK if left is None else min(left, _CHUNK)))):
+            left = None if left is None else left - len(chunk)
+            yield from _rows(index, generation, dict(chunk))
+
+
+def find_entries(index: Index, key: bytes) -> list[EntryRow]:
+    """The entries of a key, in every generation that has one."""
+    found: list[EntryRow] = []
+    for generation in reversed(_generations(index)):
+        data = index.server.hget(f"{index.prefix}e:{generation}", key)
+        if data:
+            found += _rows(index, generation, {key: data})
+    return found
+
+
+def _rows(index: Index, generation: int, records: dict[bytes, bytes]) -> Iterator[EntryRow]:
+    keys = list(records)
+    pins = index.server.hmget(f"{index.prefix}i:{generation}", keys)
+    used = index.server.zmscore(f"{index.prefix}idle:{generation}", keys)
+    for key, pin, score in zip(keys, pins, used, strict=True):
+        last_used_ms = None if score is None else int(score)
+        yield EntryRow(key, generation, Record.unpack(records[key]), int(pin or 0), last_used_ms)
+
+
+def holders(index: Index, key: bytes) -> list[str]:
+    """The live jobs that are interested in a key."""
+    jobs = [job.decode() for job in index.server.zrange(index.prefix + "jobs", 0, -1)]
+    held = []
+    for job in jobs:
+        incarnation = index.server.hget(f"{index.prefix}j:{job}", "incarnation")
+        if incarnation and index.server.hexists(f"{index.prefix}map:{job}@{incarnation.decode()}", key):
+            held.append(job)
+    return held

@@ -1,0 +1,91 @@
+"""Reads the files a manifest names: regular ones only, with a bound, and never waiting for anybody.
+
+A device, pipe, socket, folder or symlink loop is refused before a byte is read.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from io import BufferedReader
+from pathlib import Path
+
+from farm.request.values import FieldError, shown
+
+_WORDS = {
+    errno.ENOENT: "does not exist",
+    errno.ENOTDIR: "does not exist",
+    errno.EACCES: "may not be read by this user",
+    errno.EPERM: "may not be read by this user",
+    errno.ELOOP: "is a loop of symbolic links",
+    errno.ENAMETOOLONG: "has a name that is too long",
+}
+#: The file is simply not there: another place may have it.
+_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
+
+
+def read_file(path: Path, field: str, limit_bytes: int) -> bytes:
+    """The content of a regular file of at most ``limit_bytes``.
+
+    Raises:
+        FieldError: absent, unreadable, too large, or not a regular file; the submitter mends the manifest.
+    """
+    with _open(path, field) as file:
+        try:
+            data = file.read(limit_bytes + 1)
+        except OSError as error:
+            raise unreadable(path, field, error) from None
+    if len(data) > limit_bytes:
+        raise FieldError(
+            f"{shown(str(path))} has more than {limit_bytes} bytes", f"valid: up to {limit_bytes}", field
+        )
+    return data
+
+
+def file_sha256(path: Path, field: str) -> bytes:
+    """The sha256 of a regular file of any size, read piece by piece."""
+    with _open(path, field) as file:
+        try:
+            return hashlib.file_digest(file, "sha256").digest()
+        except OSError as error:
+            raise unreadable(path, field, error) from None
+
+
+def is_present(path: Path) -> bool:
+    """Whether something other than a folder has this name; it may still turn out to be unreadable."""
+    try:
+        return not stat.S_ISDIR(path.stat().st_mode)
+    except ValueError:
+        return False
+    except OSError as error:
+        return error.errno not in _ABSENT
+
+
+def unreadable(path: Path, field: str, error: OSError) -> FieldError:
+    """The refusal of a path that the system would not open."""
+    words = _WORDS.get(error.errno or 0, f"can not be read: {error.strerror}")
+    return FieldError(f"{shown(str(path))} {words}", "", field)
+
+
+def _open(path: Path, field: str) -> BufferedReader:
+    try:
+        _check_regular(path, path.stat(), field)
+        file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    except OSError as error:
+        raise unreadable(path, field, error) from None
+    except ValueError:  # a NUL in the name
+        raise FieldError(f"{shown(str(path))} is not a file name", "", field) from None
+    try:
+        _check_regular(path, os.fstat(file.fileno()), field)  # it may have been replaced since
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _check_regular(path: Path, found: os.stat_result, field: str) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        kind = "a folder" if stat.S_ISDIR(found.st_mode) else "not a regular file"
+        raise FieldError(f"{shown(str(path))} is {kind}", "name a regular file", field)

@@ -1,0 +1,107 @@
+"""Follows ``#include "x.h"`` from a source, as a compiler would: relative to the file that includes.
+
+A name that is not there is left alone: it may be in an include folder, or behind an ``#if`` that is never so.
+The compiler says so if it is missing after all, since a worker sees only what was found here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from farm.request.filenames import MAX_FOLDERS_UP
+from farm.request.files import is_present
+from farm.request.model import Blob, check_include_set
+from farm.request.values import FieldError, shown
+
+# Blanks and comments inside one line. Possessive: no line, however long, is scanned twice.
+_GAP = rb"(?:[ \t\f\v]|/\*(?:[^*\n]|\*(?!/))*+\*/)*+"
+_DIRECTIVE = re.compile(
+    rb"^"
+    + _GAP
+    + rb"(?:#|%:)"
+    + _GAP
+    + rb"(?:include_next|include|import|embed)"
+    + _GAP
+    + rb'(?:"([^"\n]+)"|<(/[^>\n]+)>)',
+    re.MULTILINE,
+)
+_QUESTION = re.compile(rb'__has_(?:include_next|include|embed)[ \t]*+\([ \t]*+(?:"([^"\n]+)"|<(/[^>\n]+)>)')
+_CONTINUED = re.compile(rb"\\\r?\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A file and the names it includes in quotes."""
+
+    blob: Blob
+    includes: tuple[str, ...]
+
+
+def scan(blob: Blob, data: bytes, where: str) -> Text:
+    """Find what a file includes.
+
+    Raises:
+        FieldError: an include by absolute path, whose content on a worker no key could know.
+    """
+    joined = _CONTINUED.sub(b"", data.removeprefix(b"\xef\xbb\xbf"))
+    names: dict[str, None] = {}
+    for pattern in (_DIRECTIVE, _QUESTION):
+        for quoted, angled in pattern.findall(joined):
+            raw = quoted or angled
+            if raw.startswith(b"/"):
+                raise FieldError(
+                    f"{where} includes {shown(os.fsdecode(raw))}: workers may have another file at that path",
+                    "include it by a relative name, or name its folder in include_dirs",
+                )
+            names[os.fsdecode(raw)] = None
+    return Text(blob, tuple(names))
+
+
+def follow(
+    folder: Path, main: Text, beside: Mapping[str, Text], read: Callable[[Path, str], Text]
+) -> dict[str, Blob]:
+    """The files that ``main`` (in ``folder``) includes, directly or not, by name relative to ``folder``.
+
+    ``beside`` are files given by the manifest itself; they come first and are all part of the result.
+    ``read(path, where)`` reads and scans one file.
+
+    Raises:
+        FieldError: too many, too large, too far up, or unreadable; ``field`` is for the caller to add.
+    """
+    found: dict[str, Text] = dict(beside)
+    size_bytes = sum(text.blob.size_bytes for text in beside.values())
+    todo = [("", folder, main), *((name, (folder / name).parent, text) for name, text in beside.items())]
+    while todo:
+        includer, place, text = todo.pop()
+        for include in text.includes:
+            name = _resolve(includer, include)
+            if name in found:
+                continue
+            path = place / include
+            if not is_present(path):
+                continue
+            found[name] = read(path, name)
+            size_bytes += found[name].blob.size_bytes
+            check_include_set(len(found), size_bytes)
+            todo.append((name, path.parent, found[name]))
+    return {name: text.blob for name, text in found.items()}
+
+
+def _resolve(includer: str, include: str) -> str:
+    """``include`` as seen from the main file's folder, by name alone: the folder's own name never matters."""
+    parts: list[str] = includer.split("/")[:-1]
+    for part in include.split("/"):
+        if part == ".." and parts and parts[-1] != "..":
+            parts.pop()
+        elif part not in ("", "."):
+            parts.append(part)
+    if parts[: MAX_FOLDERS_UP + 1].count("..") > MAX_FOLDERS_UP:
+        raise FieldError(
+            f"{includer or 'the source'} includes {shown(include)}, more than {MAX_FOLDERS_UP} folders up",
+            "name its folder in include_dirs",
+        )
+    return "/".join(parts)

@@ -1,0 +1,31 @@
+"""Where in a manifest something is wrong, in its author's words: the operator by name, then the field."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from farm.request.values import join, printable
+
+
+def operator(position: int, op: object) -> str:
+    """``operator 'add'``, or ``operator #4`` (counted from 1) when it has no usable name."""
+    name = op.get("name") if isinstance(op, dict) else None
+    return (
+        f"operator '{printable(name)}'"
+        if isinstance(name, str) and name.strip()
+        else f"operator #{position + 1}"
+    )
+
+
+def place(path: Sequence[str | int], op: object = None) -> str:
+    """The beginning of a message about the thing at ``path``: ``operator 'add': field attrs.axis: ``.
+
+    ``op`` is the operator (as far as it is known) when the path leads into one.
+    """
+    words = ""
+    if len(path) > 1 and path[0] == "ops" and isinstance(path[1], int):
+        words, path = f"{operator(path[1], op)}: ", path[2:]
+    field = ""
+    for step in path:
+        field = join(field, step if isinstance(step, int) else printable(step))
+    return f"{words}field {field}: " if field else words

@@ -1,0 +1,90 @@
+"""Folders a manifest names: the headers below an include folder, the digest of what a compile depends on."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from farm.request.canonical import canonical_bytes
+from farm.request.files import file_sha256, unreadable
+from farm.request.model import MAX_INCLUDE_FILES
+from farm.request.values import FieldError, shown
+
+#: A tuning bank or an operator library is larger than any include folder, and only its digest travels.
+MAX_DEPENDS_FILES = 200_000
+
+
+def include_files(root: Path, field: str) -> Iterator[tuple[str, Path]]:
+    """Every regular file below an include folder, by relative name.
+
+    Symbolic links are followed only to what lies in the folder itself; others are left out, as are pipes and
+    devices.
+
+    Raises:
+        FieldError: not a folder, unreadable, or too many files.
+    """
+    return _walk(root, field, inside_only=True, limit_files=MAX_INCLUDE_FILES)
+
+
+def depends_sha256(path: Path, field: str) -> bytes:
+    """The digest of a file's content, or of the names and contents of all regular files below a folder.
+
+    Symbolic links are followed wherever they lead, since a compiler would follow them too.
+
+    Raises:
+        FieldError: absent, unreadable, or too many files.
+    """
+    if not path.is_dir():
+        return file_sha256(path, field)
+    files = {
+        os.fsencode(name): file_sha256(file, field)
+        for name, file in _walk(path, field, inside_only=False, limit_files=MAX_DEPENDS_FILES)
+    }
+    return hashlib.sha256(b"folder\0" + canonical_bytes(files)).digest()
+
+
+def _walk(root: Path, field: str, *, inside_only: bool, limit_files: int) -> Iterator[tuple[str, Path]]:
+    real_root = os.path.realpath(root)
+    seen = 0
+    #: Folder, name below the root, and the real paths above it: a link back to one of those is a loop.
+    todo: list[tuple[Path, str, tuple[str, ...]]] = [(root, "", (real_root,))]
+    while todo:
+        folder, below, above = todo.pop()
+        for entry in _entries(folder, field):
+            seen += 1
+            if seen > limit_files:
+                raise FieldError(
+                    f"{shown(str(root))} holds more than {limit_files} files and folders",
+                    "name a smaller folder",
+                    field,
+                )
+            real = os.path.realpath(entry.path) if entry.is_symlink() else f"{above[-1]}/{entry.name}"
+            if inside_only and not real.startswith(real_root.rstrip("/") + "/"):
+                continue
+            mode = _mode(entry)
+            if stat.S_ISREG(mode):
+                yield below + entry.name, Path(entry.path)
+            elif stat.S_ISDIR(mode) and real not in above:
+                todo.append((Path(entry.path), f"{below}{entry.name}/", (*above, real)))
+
+
+def _entries(folder: Path, field: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except NotADirectoryError:
+        raise FieldError(f"{shown(str(folder))} is not a folder", "name a folder", field) from None
+    except OSError as error:
+        raise unreadable(folder, field, error) from None
+    except ValueError:
+        raise FieldError(f"{shown(str(folder))} is not a folder name", "", field) from None
+
+
+def _mode(entry: os.DirEntry[str]) -> int:
+    try:
+        return entry.stat().st_mode
+    except OSError:  # a link to nothing, or to itself
+        return 0
