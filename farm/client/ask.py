@@ -45,6 +45,9 @@ class Ask:
         outcome: Outcome = self.outcome if self.done else "pending"
         seconds = self.compile_seconds
         return [
-            (at, Result(name, self.key.hex(), self.request.soc, outcome, self.files or {}, seconds, self.error))
+            (
+                at,
+                Result(name, self.key.hex(), self.request.soc, outcome, self.files or {}, seconds, self.error),
+            )
             for at, name in zip(self.positions, self.names, strict=True)
         ]

@@ -37,9 +37,7 @@ class Claiming:
         """Claim the keys of these asks and send one message for each claim that is now queued."""
         wants = [Want(ask.key, pack(ask.request, self._inline), ask.offer.queue) for ask in asks]
         answers = part.claim(wants, secrets.token_hex(16))
-        owed = Counter(
-            want.queue for want, answer in zip(wants, answers, strict=True) if isinstance(answer, Claimed)
-        )
+        owed = Counter(want.queue for want, answer in zip(wants, answers, strict=True) if isinstance(answer, Claimed))
         self.send(part, owed)
         return answers
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ class Compilation:
         with ThreadPoolExecutor(FETCH_THREADS, thread_name_prefix="farm-fetch") as pool:
             try:
                 for part in self._parts:
-                    self._notices[part] = self._link.call(lambda part=part: part.index.last_notice(part.who.run))
+                    self._notices[part] = self._link.call(partial(part.index.last_notice, part.who.run))
                 self._resolve(self._asks, pool)
                 while (self._waiting or self._fetching) and (deadline is None or time.monotonic() < deadline):
                     self._step(pool)
@@ -96,7 +97,7 @@ class Compilation:
         timeout_ms = (_WAIT_WHILE_FETCHING_MS if self._fetching else _WAIT_MS) // len(self._parts)
         for part in self._parts:
             position, keys = self._link.call(
-                lambda part=part: part.index.wait_notices(part.who.run, self._notices[part], timeout_ms)
+                partial(part.index.wait_notices, part.who.run, self._notices[part], timeout_ms)
             )
             self._notices[part] = position
             told |= {self._by_key[part, key] for key in keys if (part, key) in self._by_key}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
+from typing import Any
 
 import redis
 from redis.backoff import NoBackoff
@@ -29,7 +30,8 @@ class Connection:
 
     settings: Settings
     addresses: Addresses
-    server: redis.Redis
+    #: redis.Redis; its own types can not say that replies are bytes.
+    server: Any
     store: Store
     registry: Registry
 

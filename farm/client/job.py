@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from threading import Event, Thread
@@ -130,11 +129,7 @@ class Job:
     def _write_job(self, fetcher: Fetcher, results: list[Result]) -> None:
         """``jobs/<job>.json`` beside the entries maps operators to files."""
         for namespace, part in self._parts.items():
-            mapping = {
-                result.name: {name: str(path) for name, path in result.files.items()}
-                for result in results
-                if result.files and result.soc == namespace.soc
-            }
+            mapping = {result.name: result.files for result in results if result.files and result.soc == namespace.soc}
             if mapping:
                 fetcher.folder(namespace.soc).write_job(self.id, part.who.incarnation, mapping)
 

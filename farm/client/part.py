@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from threading import RLock
 from typing import TypeVar
 
@@ -100,7 +101,7 @@ class Part:
             self._open()
             while True:
                 holdings = list(self.held.values())
-                answer = self._link.call(lambda: self.index.announce(self.who, holdings))
+                answer = self._link.call(partial(self.index.announce, self.who, holdings))
                 if not isinstance(answer, UnknownJob):
                     break
                 # The id went on without us: what we hold is held by the incarnation that lives now.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from farm.client.ask import Ask
 from farm.client.claiming import Claiming
@@ -67,7 +68,7 @@ class Tending:
         for queue in queues:
             slots = self._slots(queue)
             if slots and not owed[queue] and self._claiming.is_drained(queue):
-                owed[queue] += self._link.call(lambda queue=queue, slots=slots: part.index.wake(queue, slots))
+                owed[queue] += self._link.call(partial(part.index.wake, queue, slots))
         self._claiming.send(part, +owed)
 
     def _may_reclaim(self) -> bool:
@@ -89,7 +90,9 @@ class Tending:
                 continue
             if queue not in self._unserved_since:
                 self._unserved_since[queue] = now
-                say(f"no worker offers toolchain {ask.offer.toolchain} {ask.offer.version}; waiting {bound:g} s for one")
+                say(
+                    f"no worker offers toolchain {ask.offer.toolchain} {ask.offer.version}; waiting {bound:g} s for one"
+                )
             if now - self._unserved_since[queue] >= bound:
                 ask.fail(Failure("no_worker", self._nobody(ask)))
 

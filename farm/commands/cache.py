@@ -158,9 +158,7 @@ def show(ctx: click.Context, key: str, cache: str | None, soc: str | None, as_js
     from farm.commands.entry import describe, find  # noqa: PLC0415
 
     farm, indexes = _indexes(cache, soc)
-    documents = [
-        _entry(index, row) | describe(farm.connection.store, index, row) for index, row in find(indexes, key)
-    ]
+    documents = [_entry(index, row) | describe(farm.connection.store, index, row) for index, row in find(indexes, key)]
     if as_json:
         write_json({"entries": documents})
         return

@@ -25,7 +25,12 @@ def _option(*names: str, **attributes: Any) -> Any:
 @_option("--op-compiler-cache-dir", help="Folder for the kernels (default: $ASCEND_CACHE_PATH or $HOME/atc_data).")
 @_option("--job-id", help="The same for all members of a job (default: the launcher's, else random).")
 @_option("--owner", help="Labels for reports: k=v,k=v.")
-@_option("--timeout", type=click.FloatRange(min=0), metavar="S", help="Answer after S seconds, whatever is pending.")
+@_option(
+    "--timeout",
+    type=click.FloatRange(min=0),
+    metavar="S",
+    help="Answer after S seconds, whatever is pending.",
+)
 @_option("--hold", type=click.FloatRange(min=0), default=0, metavar="S", help="Keep the pins S seconds longer.")
 @json_option
 @click.pass_context
@@ -46,9 +51,7 @@ def submit(
     started = time.monotonic()
     requests = farm.load(file, soc=soc, toolchain=toolchain)
     connection = farm.connect()
-    with connection.job(
-        job_id, mode, cache=cache, owner=owner, op_compiler_cache_dir=op_compiler_cache_dir
-    ) as job:
+    with connection.job(job_id, mode, cache=cache, owner=owner, op_compiler_cache_dir=op_compiler_cache_dir) as job:
         with view(len(requests)) as show:
             results = job.compile(requests, progress=show, timeout=timeout)
         counts = count(results)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-import redis
+from typing import Any
 
 from farm.errors import FarmRefused
 from farm.index import names
@@ -18,13 +17,13 @@ class Identity:
     schema: int
 
 
-def read(server: redis.Redis) -> Identity | None:
+def read(server: Any) -> Identity | None:
     """The identity written in the index; None in an empty one."""
     farm_id, schema = server.hmget(names.IDENTITY, "farm_id", "schema")
     return Identity(farm_id.decode(), int(schema or 0)) if farm_id else None
 
 
-def write(server: redis.Redis, identity: Identity) -> Identity:
+def write(server: Any, identity: Identity) -> Identity:
     """Give an empty index its identity; the first writer wins. Returns what it is now."""
     with server.pipeline(transaction=True) as pipe:
         pipe.hsetnx(names.IDENTITY, "farm_id", identity.farm_id)
@@ -33,7 +32,7 @@ def write(server: redis.Redis, identity: Identity) -> Identity:
     return read(server) or identity
 
 
-def check_policy(server: redis.Redis, url: str) -> None:
+def check_policy(server: Any, url: str) -> None:
     """Refuse a server that may evict keys: the index's rows are state, not a cache (infra facts, section 7).
 
     Raises:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import redis
 
 from farm.index import names
@@ -16,18 +18,19 @@ class Index(JobCalls, ClaimCalls):
 
     def __init__(self, server: redis.Redis, namespace: Namespace, now_ms: int | None = None) -> None:
         super().__init__(Scripts(server, names.meta(namespace)), namespace, now_ms)
-        self.server = server
+        #: redis-py's own types can not say that replies are bytes.
+        self.server: Any = server
         self.prefix = names.prefix(namespace)
 
     def compiling(self, limit: int = 100) -> list[bytes]:
         """The keys of some claims that run now, those with the earliest deadline first."""
         refs = self.server.zrange(f"{self.prefix}running", 0, limit - 1)
-        return [ref.partition(b":")[2] for ref in refs]
+        return [bytes(ref.partition(b":")[2]) for ref in refs]
 
     def last_notice(self, run: str) -> str:
         """Where a run's notices end now; ask before acquire, then nothing is missed."""
         last = self.server.xrevrange(f"{self.prefix}n:{run}", count=1)
-        return last[0][0].decode() if last else "0-0"
+        return str(last[0][0].decode()) if last else "0-0"
 
     def wait_notices(self, run: str, after: str, timeout_ms: int) -> tuple[str, set[bytes]]:
         """Block until notices come, or the time is over. Returns the new position and the keys told of."""
@@ -37,6 +40,6 @@ class Index(JobCalls, ClaimCalls):
         return (rows[-1][0].decode(), {row[1][b"k"] for row in rows}) if rows else (after, set())
 
 
-def _flat(rows: list) -> list:
+def _flat(rows: list[Any]) -> list[Any]:
     """redis-py nests the rows of a stream once more in RESP3."""
     return rows[0] if rows and rows[0] and isinstance(rows[0][0], list | tuple) else rows

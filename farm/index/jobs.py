@@ -87,9 +87,7 @@ class JobCalls:
 
     def heartbeat(self, who: Member) -> Left | UnknownJob:
         """Extend the member's lease; safe to repeat. UnknownJob: announce what is held."""
-        reply = self.scripts.run(
-            "heartbeat", who.job, who.incarnation, who.member, who.lease_ms, now_ms=self.now_ms
-        )
+        reply = self.scripts.run("heartbeat", who.job, who.incarnation, who.member, who.lease_ms, now_ms=self.now_ms)
         return Left(int(reply[1])) if reply[0] == b"alive" else UnknownJob()
 
     def leave(self, who: Member, how: Literal["keep", "cancel"] = "keep") -> Left | Ended | UnknownJob:
@@ -130,7 +128,7 @@ class JobCalls:
         Safe to repeat: a key that the job holds keeps its generation and is counted once.
         """
         head = (who.job, who.incarnation, who.member, who.lease_ms, who.floor)
-        calls = [(*head, *batch) for batch in batches(keys)]
+        calls: list[tuple[str | bytes | int, ...]] = [(*head, *batch) for batch in batches(keys)]
         return self._answers(self.scripts.run_many("acquire", calls, now_ms=self.now_ms) if calls else [])
 
     def claim(self, who: Member, wants: Sequence[Want], nonce: str) -> list[Answer] | UnknownJob:

@@ -57,7 +57,7 @@ class Registry:
     """The farm-wide registry; rows of workers live as long as their lease."""
 
     def __init__(self, server: redis.Redis, now_ms: int | None = None) -> None:
-        self.server = server
+        self.server: Any = server
         self.scripts = Scripts(server, names.FARM + "meta")
         self.now_ms = now_ms
 

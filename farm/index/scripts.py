@@ -35,7 +35,7 @@ class Scripts:
     """Runs scripts against one namespace: KEYS[1] is its meta, the last argument is the time under test."""
 
     def __init__(self, server: redis.Redis, meta_key: str) -> None:
-        self.server = server
+        self.server: Any = server
         self.meta_key = meta_key
 
     def run(self, name: str, *arguments: Argument, now_ms: int | None = None) -> Any:

@@ -81,7 +81,9 @@ def list_entries(index: Index, limit: int | None) -> Iterator[EntryRow]:
     left = limit
     for generation in reversed(_generations(index)):
         rows = index.server.hscan_iter(f"{index.prefix}e:{generation}", count=_CHUNK)
-        while (left is None or left > 0) and (chunk := list(islice(rows, _CHUNK if left is None else min(left, _CHUNK)))):
+        while (left is None or left > 0) and (
+            chunk := list(islice(rows, _CHUNK if left is None else min(left, _CHUNK)))
+        ):
             left = None if left is None else left - len(chunk)
             yield from _rows(index, generation, dict(chunk))
 
