@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from farm.request.manifest import load as load_manifest
 from tests.integration.reference_ops import REFERENCE
 
 FOLDER = Path(__file__).parents[2] / "docs" / "examples" / "cpp"
@@ -103,3 +104,11 @@ def test_operator_computes_what_it_says(op: dict[str, Any], libraries: dict[str,
     scale = max(1.0, *(abs(v) for v in expected))
     pairs = zip(load(out.raw, result["dtype"]), expected, strict=True)
     assert [(a, b) for a, b in pairs if not abs(a - b) <= tolerance * scale] == []
+
+
+@pytest.mark.parametrize(("toolchain", "folder", "soc"), [("host", "cpp", "x86_64"), ("command", "command", None)])
+def test_the_farm_reads_the_manifest(toolchain: str, folder: str, soc: str | None) -> None:
+    manifest = FOLDER.parent / folder / "ops.yaml"
+    requests = load_manifest(manifest, soc=soc)
+    assert [request.name for request in requests] == [op["name"] for op in yaml.safe_load(manifest.read_text())["ops"]]
+    assert {(request.toolchain, request.soc) for request in requests} == {(toolchain, soc or "any-name")}
