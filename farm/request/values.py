@@ -90,7 +90,7 @@ def label(value: object, field: str, limit: int = MAX_LABEL_CHARACTERS) -> str:
         raise FieldError("is empty", f"give 1 to {limit} characters", field)
     if len(normal) > limit:
         raise FieldError(f"has {len(normal)} characters; valid are 1 to {limit}", "shorten it", field)
-    if any(unicodedata.category(character) in _CONTROL for character in normal):
+    if not normal.isprintable() and any(unicodedata.category(one) in _CONTROL for one in normal):
         raise FieldError(f"holds a control character: {shown(normal)}", "remove it", field)
     return normal
 

@@ -1,0 +1,69 @@
+"""``jobs/<job>.json``: which files each operator of a job became, for programs that read no Python."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from farm.client import nodelock
+from farm.client.localnames import as_text
+
+_NAME_CAP_BYTES = 200
+
+
+def write(folder: Path, job_id: str, incarnation: int, operators: Mapping[str, Mapping[str, Path]]) -> Path:
+    """Merge operators into the job's file, in one step; members of one incarnation lose nothing of each other."""
+    name = file_name(job_id)
+    path = folder / f"{name}.json"
+    rows = {
+        operator: {file: as_text(where) for file, where in files.items()}
+        for operator, files in operators.items()
+    }
+    with nodelock.hold(folder / f".{name}.lock"):
+        there = _read(path)
+        if there and there["incarnation"] > incarnation:
+            return path
+        if there and there["incarnation"] == incarnation:
+            rows = there["operators"] | rows
+        _replace(path, {"job_id": job_id, "incarnation": incarnation, "operators": rows})
+    return path
+
+
+def file_name(job_id: str) -> str:
+    """A file name for any job id: itself where it is plain, else escaped, and cut short when too long."""
+    name = quote(job_id, safe="", errors="replace")
+    if len(name) > _NAME_CAP_BYTES:
+        digest = hashlib.sha256(job_id.encode(errors="replace")).hexdigest()[:16]
+        name = f"{name[: _NAME_CAP_BYTES - 17]}-{digest}"
+    return name
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            document = json.loads(file.read())
+    except (OSError, ValueError):
+        return None  # absent, a link, or not ours: replaced as a whole
+    match document:
+        case {"incarnation": int(), "operators": dict()}:
+            there: dict[str, Any] = document
+            return there
+    return None
+
+
+def _replace(path: Path, document: Mapping[str, Any]) -> None:
+    text = json.dumps(document, ensure_ascii=False, indent=1).encode(errors="replace")
+    beside = path.with_name(f".{path.stem}-{secrets.token_hex(8)}.tmp")
+    try:
+        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o640), "wb") as file:
+            file.write(text)
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)

@@ -1,0 +1,160 @@
+"""Workers, keepers and messages that are lost, doubled or late."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+
+import farm
+from farm.celery import create, send_compiles
+from farm.client.results import Result
+from tests.support.kit import CELERY, FAKECC, Kit, op, processes_with, running, until
+
+SHORT = {"FARM_CLAIM_LEASE_SECONDS": "4"}
+
+
+class Submission:
+    """A job that compiles in a thread, so that the test can break things meanwhile."""
+
+    def __init__(self, kit: Kit, manifest: Path, **settings: object) -> None:
+        self.results: list[Result] = []
+        self.job = kit.job(**settings)
+        self._thread = threading.Thread(target=self._run, args=(farm.load(str(manifest)),))
+        self._thread.start()
+
+    def _run(self, requests: list) -> None:
+        self.results = self.job.compile(requests)
+
+    def join(self, seconds: float) -> list[Result]:
+        self._thread.join(seconds)
+        assert not self._thread.is_alive(), f"no answer within {seconds} s"
+        self.job.close()
+        return self.results
+
+
+def compiling(kit: Kit, id: str) -> int:
+    """The process of an operator's compiler, once it runs."""
+    until(lambda: kit.compiles(id) and processes_with(str(FAKECC)), what=f"{id} compiles")
+    return processes_with(str(FAKECC))[0]
+
+
+@pytest.mark.parametrize("victim", ["worker", "keeper", "both"])
+def test_kill_9_in_mid_compile_leaves_no_process_and_another_worker_finishes(tmp_path: Path, victim: str) -> None:
+    with running(tmp_path, **SHORT) as kit:
+        told = {"seconds": 600, "helper": 601, "once": str(tmp_path / "first")}
+        submission = Submission(kit, kit.manifest(op(kit, "long", **told)))
+        compiler = compiling(kit, "long")
+        until(lambda: processes_with("sleep 601"), what="the helper in its own session runs")
+        first = kit.processes[0]
+        keepers = ancestors_below(compiler, first.pid)
+        second = kit.start_worker()
+        assert second.poll() is None
+        if victim in ("worker", "both"):
+            first.send_signal(signal.SIGKILL)
+        if victim in ("keeper", "both"):
+            os.kill(keepers[-1] if victim == "both" else keepers[0], signal.SIGKILL)
+        until(lambda: not processes_with("sleep 601") and not Path(f"/proc/{compiler}").exists(), 5, "all are gone")
+        result = submission.join(4 + 10)[0]
+        assert result.outcome == "compiled"
+        assert kit.compiles("long") == 2
+        assert kit.redis().hlen(kit.index().prefix + "e:1") == 1
+
+
+def ancestors_below(pid: int, top: int) -> list[int]:
+    """The processes between a process and one above it, nearest to the top first."""
+    chain: list[int] = []
+    while True:
+        parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        if parent in (top, 1, 0):
+            return list(reversed(chain))
+        chain.append(parent)
+        pid = parent
+
+
+def test_a_worker_paused_past_its_lease_can_not_publish_over_the_winner(tmp_path: Path) -> None:
+    with running(tmp_path, **SHORT) as kit:
+        first = kit.processes[0]
+        told = {"seconds": 3, "once": str(tmp_path / "first"), "stamp": "loser"}
+        one = op(kit, "slow", **told)
+        submission = Submission(kit, kit.manifest(one))
+        compiling(kit, "slow")
+        os.kill(first.pid, signal.SIGSTOP)
+        kit.start_worker()
+        result = submission.join(4 + 10)[0]
+        assert result.outcome == "compiled"
+        bytes_before = {path.name: path.read_bytes() for path in result.files.values()}
+        entry_before = kit.redis().hgetall(kit.index().prefix + "e:1")
+        os.kill(first.pid, signal.SIGCONT)
+        until(lambda: not [w for w in processes_with("keeper.py")], 20, "the paused worker gives up its compile")
+        assert kit.redis().hgetall(kit.index().prefix + "e:1") == entry_before
+        again = kit.job("another").compile(farm.load(str(kit.manifest(one))))[0]
+        assert again.outcome == "hit"
+        assert {path.name: path.read_bytes() for path in again.files.values()} == bytes_before
+        assert kit.compiles("slow") == 2
+
+
+def test_a_doubled_message_is_one_compile(tmp_path: Path) -> None:
+    with running(tmp_path, workers=2) as kit:
+        submission = Submission(kit, kit.manifest(op(kit, "one", seconds=2)))
+        compiling(kit, "one")
+        queue = kit.farm().connection.registry.offers()[0].queue
+        queue = next(o.queue for o in kit.farm().connection.registry.offers() if o.toolchain == "command")
+        send_compiles(create(kit.farm().connection.addresses), str(kit.index().namespace), queue, 3)
+        assert submission.join(20)[0].outcome == "compiled"
+        assert kit.compiles() == 1
+        assert kit.redis().hget(kit.index().prefix + "meta", "compiles") == b"1"
+
+
+def test_messages_thrown_away_are_made_up_for(tmp_path: Path) -> None:
+    with running(tmp_path, workers=0) as kit:
+        worker = kit.start_worker()
+        kit.kill(worker, signal.SIGSTOP)
+        submission = Submission(kit, kit.manifest(*[op(kit, f"op{n}") for n in range(6)]))
+        until(lambda: kit.redis().hget(kit.index().prefix + "meta", "misses") == b"6", what="claimed")
+        purge = subprocess.run(
+            [*CELERY, "purge", "-f", "-Q", next(o.queue for o in kit.farm().connection.registry.offers() if o.toolchain == "command")],
+            env=kit.env, cwd=tmp_path, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert "purged" in purge.stdout.lower() or "6" in purge.stdout
+        kit.kill(worker, signal.SIGCONT)
+        assert [result.outcome for result in submission.join(40)] == ["compiled"] * 6
+        assert kit.compiles() == 6
+
+
+def test_sigterm_gives_running_claims_back_uncounted(tmp_path: Path) -> None:
+    with running(tmp_path, slots=1) as kit:
+        submission = Submission(kit, kit.manifest(op(kit, "one", seconds=600, once=str(tmp_path / "first"))))
+        compiling(kit, "one")
+        second = kit.start_worker(1)
+        kit.kill(kit.processes[0], signal.SIGTERM)
+        assert submission.join(15)[0].outcome == "compiled"
+        assert kit.processes[0].wait(15) == 0
+        assert second.poll() is None
+        assert not processes_with(str(FAKECC))
+
+
+def test_interrupting_the_only_asker_stops_the_compile(tmp_path: Path) -> None:
+    with running(tmp_path, FARM_CLAIM_LEASE_SECONDS="2") as kit:
+        submit = kit.popen([*CELERY, "submit", str(kit.manifest(op(kit, "one", seconds=600))), "--json"])
+        compiling(kit, "one")
+        submit.send_signal(signal.SIGINT)
+        assert submit.wait(10) == 130
+        until(lambda: not processes_with(str(FAKECC)), 10, "the compile is stopped")
+        until(lambda: not kit.redis().zcard(kit.index().prefix + "running"), 10, "the claim is gone")
+
+
+def test_a_killed_asker_leaves_a_compile_that_finishes_and_is_cached(tmp_path: Path) -> None:
+    with running(tmp_path) as kit:
+        manifest = kit.manifest(op(kit, "one", seconds=2))
+        submit = kit.popen([*CELERY, "submit", str(manifest), "--json"])
+        compiling(kit, "one")
+        submit.kill()
+        until(lambda: kit.redis().hlen(kit.index().prefix + "e:1") == 1, 15, "published")
+        document = json.loads(kit.submit(manifest).stdout)
+        assert document["counts"]["hit"] == 1

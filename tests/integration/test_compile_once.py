@@ -1,0 +1,116 @@
+"""Every compile happens once, whoever asks, and everybody gets verified kernels."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.support.kit import Kit, op, running, until
+
+RANK = Path(__file__).parents[1] / "support" / "rank.py"
+
+
+def start_ranks(kit: Kit, manifest: Path, count: int, job_id: str = "-", *hold: str) -> list[subprocess.Popen[str]]:
+    """Start processes that all stand at the barrier."""
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, str(RANK), str(manifest), str(kit.root / f"rank{n % 4}"), job_id, *hold],
+            env=kit.env, cwd=kit.root, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )
+        for n in range(count)
+    ]  # fmt: skip
+    for rank in ranks:
+        assert rank.stdout and rank.stdout.readline() == "ready\n"
+    return ranks
+
+
+def release(ranks: list[subprocess.Popen[str]]) -> None:
+    """Lift the barrier."""
+    for rank in ranks:
+        assert rank.stdin
+        rank.stdin.write("\n")
+        rank.stdin.flush()
+
+
+@pytest.mark.timeout(180)
+def test_64_clients_released_at_once_compile_50_cold_keys_50_times(tmp_path: Path) -> None:
+    with running(tmp_path, workers=2) as kit:
+        manifest = kit.manifest(*[op(kit, f"op{n}") for n in range(50)])
+        ranks = start_ranks(kit, manifest, 64)
+        release(ranks)
+        answers = [json.loads(rank.communicate(timeout=150)[0]) for rank in ranks]
+        assert all(rank.returncode == 0 for rank in ranks)
+        assert kit.compiles() == 50
+        assert len({json.dumps(answer["digests"], sort_keys=True) for answer in answers}) == 1
+        assert all(len(files) == 1 for files in answers[0]["digests"].values())
+        outcomes = Counter(outcome for answer in answers for outcome in answer["outcomes"])
+        assert outcomes["compiled"] == 50
+        assert sum(outcomes.values()) == 64 * 50
+        assert set(outcomes) <= {"compiled", "joined", "hit"}
+
+
+def test_members_of_one_job_share_pins_that_outlive_all_but_the_last(tmp_path: Path) -> None:
+    with running(tmp_path, FARM_JOB_LEASE_SECONDS="3", FARM_HEARTBEAT_SECONDS="0.5") as kit:
+        manifest = kit.manifest(*[op(kit, f"op{n}") for n in range(5)])
+        ranks = start_ranks(kit, manifest, 8, "train", "hold")
+        release(ranks)
+        answers = [json.loads(rank.stdout.readline()) for rank in ranks if rank.stdout]
+        assert len({answer["run"] for answer in answers}) == 1
+        assert kit.compiles() == 5
+
+        def pins() -> list[int]:
+            return sorted(int(count) for count in kit.redis().hvals(kit.index().prefix + "i:1"))
+
+        assert pins() == [1] * 5
+        for rank in ranks[:6]:
+            rank.communicate()
+        assert pins() == [1] * 5
+        ranks[6].kill()
+        ranks[6].communicate()
+        members = kit.index().prefix + "m:train"
+        until(lambda: kit.redis().zcard(members) == 1, what="the killed member's lease lapses")
+        assert pins() == [1] * 5
+        ranks[7].communicate()
+        assert ranks[7].returncode == 0
+        assert pins() == []
+        with kit.job(job_id="train") as job:
+            assert [result.outcome for result in job.compile(_load(manifest))] == ["hit"] * 5
+            assert job.incarnation != answers[0]["run"]
+
+
+def test_the_second_submission_is_all_hits_in_another_folder(tmp_path: Path) -> None:
+    with running(tmp_path) as kit:
+        manifest = kit.manifest(*[op(kit, f"op{n}", files={"a.o": 50, "b.json": 20}) for n in range(3)])
+        cold = kit.submit(manifest)
+        assert cold.returncode == 0, cold.stderr
+        document = json.loads(cold.stdout)
+        assert document["counts"] == {"hit": 0, "compiled": 3, "joined": 0, "failed": 0, "pending": 0}
+        assert document["state"] == "done"
+        for row in document["ops"]:
+            assert set(row["files"]) == {"a.o", "b.json"}
+            assert all(Path(path).stat().st_mode & 0o222 == 0 for path in row["files"].values())
+        warm = json.loads(kit.submit(manifest, "--op-compiler-cache-dir", str(tmp_path / "second")).stdout)
+        assert warm["counts"]["hit"] == 3
+        assert all(str(tmp_path / "second") in path for row in warm["ops"] for path in row["files"].values())
+        assert kit.compiles() == 3
+
+
+def test_the_same_operator_under_two_names_is_compiled_once(tmp_path: Path) -> None:
+    with running(tmp_path) as kit:
+        one = op(kit, "twin")
+        results = kit.job().compile(_load(kit.manifest(one, one | {"name": "other"})))
+        assert [result.name for result in results] == ["twin", "other"]
+        assert results[0].key == results[1].key
+        assert results[0].files == results[1].files
+        assert kit.compiles() == 1
+
+
+def _load(manifest: Path) -> list:
+    import farm
+
+    return farm.load(str(manifest))

@@ -1,0 +1,117 @@
+"""Odd surroundings: a shadowing working folder, a forked child, another project's Celery variables."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import farm
+from tests.support.kit import Kit, op, running
+
+
+def test_a_working_folder_with_its_own_workers_and_farm_and_nonsense_for_celery(tmp_path: Path) -> None:
+    folder = tmp_path / "user"
+    (folder / "workers").mkdir(parents=True)
+    for name in ("workers/__init__.py", "workers/tasks.py", "farm.py", "celery_config.py"):
+        (folder / name).write_text("raise RuntimeError('the user s own file was imported')\n")
+    nonsense = {"CELERY_BROKER_URL": "nonsense://nowhere", "CELERY_RESULT_BACKEND": "nonsense://nowhere"}
+    celery = str(Path(sys.executable).with_name("celery"))
+    with running(tmp_path, workers=0, **nonsense) as kit:
+        worker = subprocess.Popen(
+            [celery, "-A", "farm", "worker", "-c", "1"], env=kit.env, cwd=folder,
+            stdout=subprocess.DEVNULL, stderr=(tmp_path / "log-user").open("wb"),
+        )  # fmt: skip
+        try:
+            done = subprocess.run(
+                [celery, "-A", "farm", "submit", str(kit.manifest(op(kit, "one"))), "--json",
+                 "--op-compiler-cache-dir", str(tmp_path / "k")],
+                env=kit.env, cwd=folder, capture_output=True, text=True, timeout=60, check=False,
+            )  # fmt: skip
+            assert done.returncode == 0, done.stdout + done.stderr + kit.logs()
+            assert json.loads(done.stdout)["counts"]["compiled"] == 1
+        finally:
+            worker.terminate()
+            worker.wait(20)
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
+def test_a_forked_child_of_a_process_that_used_the_client(tmp_path: Path) -> None:
+    with running(tmp_path) as kit:
+        first, second, third = (farm.load(str(kit.manifest(op(kit, name)))) for name in ("a", "b", "c"))
+        connected = kit.farm()
+        job = connected.job("parent", op_compiler_cache_dir=tmp_path / "parent")
+        assert job.compile(first)[0].outcome == "compiled"
+
+        def in_child() -> bool:
+            fresh = connected.job("child", op_compiler_cache_dir=tmp_path / "child")
+            outcomes = [fresh.compile(requests)[0].outcome for requests in (first, second)]
+            inherited = job.compile(third)[0]
+            fresh.close()
+            job.close()
+            return outcomes == ["hit", "compiled"] and inherited.files["kernel.o"].exists()
+
+        assert in_fork(in_child, 60) == 0
+        assert [result.outcome for result in job.compile(first)] == ["hit"]
+        assert kit.compiles() == 3
+        job.close()
+
+
+def in_fork(function: object, seconds: int) -> int:
+    """Run in a forked child; its exit code, or a failed test when it hangs."""
+    import signal
+    import time
+
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            code = 0 if function() else 1  # type: ignore[operator]
+        finally:
+            os._exit(code)
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.05)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    raise AssertionError("the forked child hangs")
+
+
+def test_wrong_input_is_one_clear_line_and_exit_2(tmp_path: Path) -> None:
+    with running(tmp_path) as kit:
+        good = op(kit, "one")
+        cases: dict[str, tuple[object, str]] = {
+            "unknown field": ([good | {"colour": 1}], "colour"),
+            "bad shape": ([good | {"inputs": [{"shape": [2, -3], "dtype": "float16"}]}], "shape"),
+            "missing source": ([good | {"source": {"path": "not-there.cpp"}}], "not-there.cpp"),
+            "unknown toolchain": ([good | {"toolchain": "fortran"}], "fortran"),
+            "unknown option": ([good | {"options": good["options"] | {"colour": "red"}}], "colour"),
+            "duplicate names": ([good, good], "one"),
+            "empty manifest": ([], "ops"),
+        }
+        for what, (ops, named) in cases.items():
+            check_refused(kit, kit.manifest(*ops), what, named)  # type: ignore[misc]
+        garbage = tmp_path / "garbage.yaml"
+        garbage.write_bytes(os.urandom(10_000_000))
+        check_refused(kit, garbage, "garbage", "garbage.yaml")
+        check_refused(kit, tmp_path / "nowhere.json", "no file", "nowhere.json")
+        check_refused(kit, tmp_path, "a folder", tmp_path.name)
+        assert kit.compiles() == 0
+
+
+def check_refused(kit: Kit, manifest: Path, what: str, named: str) -> None:
+    """Exit 2, the error as JSON and as one line, no traceback, and the culprit named."""
+    done = kit.submit(manifest)
+    assert done.returncode == 2, (what, done.stdout, done.stderr)
+    error = json.loads(done.stdout)["error"]
+    assert error["code"] == "input"
+    assert named in error["message"], (what, error)
+    assert "\n" not in error["message"], (what, error)
+    assert "Traceback" not in done.stderr, what

@@ -1,0 +1,47 @@
+"""A compiler that tests can steer: its source is a JSON object that says what to do.
+
+    counter   file to which one line is appended for each run (so "compiled once" can be asserted)
+    seconds   how long it runs                      files   names and sizes of what it leaves
+    stamp     text put into every file              exit    exit code, after writing `say` to stderr
+    signal    signal with which it ends itself      helper  start a helper in a session of its own, for `helper` s
+    once      do as told only on the first run (a file beside the counter remembers it), then succeed
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+
+def main() -> int:
+    """Do what the source says."""
+    source, out = Path(sys.argv[1]), Path(sys.argv[2])
+    told = json.loads(source.read_text())
+    if counter := told.get("counter"):
+        with Path(counter).open("a") as file:
+            file.write(f"{os.getpid()} {told.get('id', '')}\n")
+    if "once" in told:
+        try:
+            Path(told["once"]).touch(exist_ok=False)
+        except FileExistsError:
+            told = {"files": told.get("files", {"kernel.o": 100}), "stamp": told.get("stamp", "")}
+    if seconds := told.get("helper"):
+        subprocess.Popen(["setsid", "sleep", str(seconds)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(told.get("seconds", 0))
+    if number := told.get("signal"):
+        os.kill(os.getpid(), number)
+    sys.stderr.write(told.get("say", ""))
+    for name, size in told.get("files", {"kernel.o": 100}).items():
+        stamp = (told.get("stamp", "") or told.get("id", "")).encode()
+        (out / name).write_bytes((stamp + b"\n" + b"k" * size)[: max(size, 0)] if size else b"")
+    return int(told.get("exit", 0))
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    sys.exit(main())
