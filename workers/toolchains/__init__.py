@@ -1,1 +1,34 @@
-"""The machines that compile."""
+"""Toolchains: what turns a request into kernels on this machine, and how they are found.
+
+Adding one is a module with a ``find`` and a row in ``_FINDERS``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from farm.settings import Settings
+from workers.toolchains import command, host
+from workers.toolchains.protocol import Command, Toolchain
+
+__all__ = ["Command", "Found", "Toolchain", "find"]
+
+_FINDERS: Mapping[str, Callable[[Settings], Toolchain | str]] = {"host": host.find, "command": command.find}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What this worker can compile with, and why it can not with the rest."""
+
+    toolchains: tuple[Toolchain, ...]
+    missing: Mapping[str, str]
+
+
+def find(settings: Settings) -> Found:
+    """Look for every toolchain on this machine; takes about a second, as compilers are hashed."""
+    found = {name: finder(settings) for name, finder in _FINDERS.items()}
+    return Found(
+        toolchains=tuple(item for item in found.values() if not isinstance(item, str)),
+        missing={name: item for name, item in found.items() if isinstance(item, str)},
+    )
