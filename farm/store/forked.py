@@ -3,7 +3,7 @@
 Its worker threads do not survive a fork, and a new store object in the child hangs as well. So the child
 talks to a helper, started with exec, that does the same six things:
 
-    child ── frame [method, arguments] ──► stdin   python -m farm.store.forked URL
+    child ── frame [method, arguments] ──► stdin   serve(URL)
     child ◄── frame [error or None, result] ── stdout
 
 A frame is its length in 8 bytes, then msgpack. The helper ends when its stdin closes, so it never outlives
@@ -26,10 +26,11 @@ from farm.errors import FarmError, FarmRefused, FarmUnavailable, InputError
 from farm.store.errors import DiskFull, StoreDamaged, StoreMissing
 from farm.store.objects import Objects, open_objects
 
+#: Not ``-m``: the package may import this module before it would run as the main one.
+_HELPER = "import sys; from farm.store.forked import serve; serve(sys.argv[1])"
 _LENGTH = struct.Struct(">Q")
 _ERRORS: dict[str, type[FarmError]] = {
-    kind.__name__: kind
-    for kind in (InputError, FarmUnavailable, FarmRefused, DiskFull, StoreDamaged, StoreMissing)
+    kind.__name__: kind for kind in (InputError, FarmUnavailable, FarmRefused, DiskFull, StoreDamaged, StoreMissing)
 }
 
 
@@ -142,7 +143,7 @@ class HelperObjects:
 
     def _start(self) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "farm.store.forked", self.url],
+            [sys.executable, "-P", "-c", _HELPER, self.url],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,
@@ -193,7 +194,7 @@ def _read_exactly(descriptor: int, length: int) -> bytearray:
     return data
 
 
-def _serve(url: str) -> None:
+def serve(url: str) -> None:
     """Answer frames from stdin until it closes."""
     answers = os.dup(sys.stdout.fileno())
     # Whatever prints from now on goes to stderr, never between two frames.
@@ -210,7 +211,3 @@ def _serve(url: str) -> None:
         except FarmError as error:
             answer = ((type(error).__name__, error.message, error.fix), None)
         _write(answers, answer)
-
-
-if __name__ == "__main__":
-    _serve(sys.argv[1])

@@ -99,9 +99,7 @@ class _ObstoreObjects:
         try:
             found = obstore.get(self._store, path)
             if found.meta["size"] > at_most_bytes:
-                raise StoreDamaged(
-                    f"object {path} has {found.meta['size']} bytes; at most {at_most_bytes} are read"
-                )
+                raise StoreDamaged(f"object {path} has {found.meta['size']} bytes; at most {at_most_bytes} are read")
             return bytes(found.bytes())
         except (BaseError, OSError) as error:
             raise self._failed(f"read {path}", error) from None

@@ -189,9 +189,7 @@ class Store:
             mark_used()
             return self._direct
         if self.url == "memory://":
-            raise FarmUnavailable(
-                "store memory:// belongs to the process that opened it; a fork can not use it"
-            )
+            raise FarmUnavailable("store memory:// belongs to the process that opened it; a fork can not use it")
         self._helper = self._helper or HelperObjects(self.url)
         return self._helper
 

@@ -1,0 +1,66 @@
+"""Starts processes that end with the process that started them, even when that is killed."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1
+
+
+def start_child(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    log: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    pass_fds: Sequence[int] = (),
+) -> subprocess.Popen[bytes]:
+    """Start a process in a session of its own, which gets SIGTERM when the calling thread ends.
+
+    Its output goes to the end of ``log``, or nowhere; Ctrl-C in the terminal does not reach it.
+    """
+    with (log or Path(os.devnull)).open("ab") as output:
+        return subprocess.Popen(
+            argv,
+            cwd=cwd,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            pass_fds=pass_fds,
+            preexec_fn=_die_with(os.getpid()),  # noqa: PLW1509 (two system calls, no lock)
+        )
+
+
+def _die_with(parent: int) -> Callable[[], None]:
+    prctl = getattr(ctypes.CDLL(None, use_errno=True), "prctl", None)
+
+    def set_death_signal() -> None:
+        if prctl is not None:
+            prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        if os.getppid() != parent:
+            # The parent died before the line above: no signal will come.
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    return set_death_signal
+
+
+def end_child(process: subprocess.Popen[bytes], patience_seconds: float, hurry: Callable[[], bool]) -> None:
+    """Ask a process to end, wait, then kill it; ``hurry`` says that nobody wants to wait any longer."""
+    if process.poll() is None:
+        process.terminate()
+        for _ in range(max(1, round(patience_seconds / 0.1))):
+            try:
+                process.wait(timeout=0.1)
+                return
+            except subprocess.TimeoutExpired:
+                if hurry():
+                    break
+        process.kill()
+    process.wait()

@@ -1,0 +1,223 @@
+"""``celery -A farm up``: starts the parts of the embedded farm, keeps them running, and stops them together.
+
+Celery is never imported here, so the server answers within a tenth of a second; the worker is a process of its
+own. Whatever way this process ends, its parts end with it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+
+from farm.embedded import server, state
+from farm.embedded.child import end_child, start_child
+from farm.embedded.state import EmbeddedFarm
+from farm.errors import FarmRefused, FarmUnavailable, InputError
+from farm.settings import PREFIX, Settings, sibling_url
+
+#: A part that ends this often within this time will not get better.
+RESTARTS, RESTART_WINDOW_SECONDS = 5, 60.0
+#: A worker gives its claims back and ends its compilers in this time, or is killed.
+WORKER_STOP_SECONDS = 10.0
+
+_TICK_SECONDS = 0.1
+
+
+def run(settings: Settings, workers: int, registered: Callable[[EmbeddedFarm], bool]) -> int:
+    """Run the embedded farm until SIGINT, SIGTERM or SIGHUP; a second one does not wait for the worker.
+
+    Args:
+        settings: ``state_dir`` says where; without ``store_url`` the store is a folder in it.
+        workers: how many compiles at a time.
+        registered: whether the worker can be given work; asked until it says so, then the farm is ready.
+
+    Returns:
+        The number of the signal that ended it.
+
+    Raises:
+        InputError: the settings name a farm elsewhere, so no command would use this one.
+        FarmRefused: one is up in this state folder already, here or on another host.
+        FarmUnavailable: a part does not start, or ends again and again.
+    """
+    if settings.index_url is not None:
+        raise InputError(
+            f"FARM_INDEX_URL is set ({settings.index_url}): commands would use that farm and not this one",
+            fix="unset FARM_INDEX_URL to use an embedded farm",
+        )
+    state.claim(settings.state_dir)
+    with _only_one(settings.state_dir), _signals() as stop:
+        supervisor = _Supervisor(settings, workers, registered)
+        try:
+            supervisor.start()
+            while True:
+                supervisor.tick()
+                time.sleep(_TICK_SECONDS)
+        except _Stopped as stopped:
+            return stopped.number
+        finally:
+            stop.stopping = True
+            supervisor.stop(lambda: stop.hurry)
+
+
+class _Stopped(BaseException):
+    """A signal asked the farm to end."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+class _Supervisor:
+    def __init__(self, settings: Settings, workers: int, registered: Callable[[EmbeddedFarm], bool]) -> None:
+        self._settings = settings
+        self._workers = workers
+        self._registered = registered
+        self._dir = settings.state_dir
+        self._ready = False
+        self._ends: dict[str, deque[float]] = {"server": deque(), "worker": deque()}
+        self._server: server.Server | None = None
+        self._worker: subprocess.Popen[bytes] | None = None
+        self._farm: EmbeddedFarm | None = None
+
+    def start(self) -> None:
+        self._server = server.start(self._dir / "server")
+        index_url = self._server.url
+        self._farm = EmbeddedFarm(
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            index_url=index_url,
+            broker_url=self._settings.broker_url or sibling_url(index_url, 1),
+            result_url=self._settings.result_url or sibling_url(index_url, 2),
+            store_url=self._settings.store_url or self._make_store(),
+            started=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        state.write(self._dir, self._farm)
+        self._worker = self._start_worker(self._farm)
+
+    def tick(self) -> None:
+        assert self._server and self._worker and self._farm
+        if not self._server.is_up():
+            self._count_end("server", self._server.process)
+            self._server = server.start(self._dir / "server")
+        if self._worker.poll() is not None:
+            self._count_end("worker", self._worker)
+            self._worker = self._start_worker(self._farm)
+        if not self._ready and self._is_registered(self._farm):
+            self._ready = True
+            _say(
+                f"ready: {self._workers} compiles at a time; index {self._farm.index_url}, "
+                f"store {self._farm.store_url}, logs in {self._dir}; Ctrl-C stops all"
+            )
+
+    def stop(self, hurry: Callable[[], bool]) -> None:
+        if self._worker:
+            end_child(self._worker, WORKER_STOP_SECONDS, hurry)
+        if self._farm:
+            state.remove(self._dir)
+        if self._server:
+            self._server.stop()
+
+    def _make_store(self) -> str:
+        folder = self._dir / "store"
+        folder.mkdir(mode=0o750, exist_ok=True)
+        return folder.as_uri()
+
+    def _start_worker(self, farm: EmbeddedFarm) -> subprocess.Popen[bytes]:
+        return start_child(
+            worker_argv(self._workers),
+            cwd=self._dir,
+            log=self._dir / "worker.log",
+            env=worker_environment(self._settings, farm, os.environ),
+        )
+
+    def _is_registered(self, farm: EmbeddedFarm) -> bool:
+        try:
+            return self._registered(farm)
+        except FarmUnavailable:
+            return False  # the server is just being started again
+
+    def _count_end(self, part: str, process: subprocess.Popen[bytes] | None) -> None:
+        ends, now = self._ends[part], time.monotonic()
+        ends.append(now)
+        while ends[0] < now - RESTART_WINDOW_SECONDS:
+            ends.popleft()
+        how = f"ended with code {process.returncode}" if process else "ended"
+        log = self._dir / ("worker.log" if part == "worker" else "server/server.log")
+        if len(ends) > RESTARTS:
+            raise FarmUnavailable(
+                f"the {part} {how}, {len(ends)} times within {RESTART_WINDOW_SECONDS:g} s", fix=f"see {log}"
+            )
+        _say(f"the {part} {how}; starting it again ({len(ends)} of {RESTARTS} in a minute); see {log}")
+
+
+def worker_environment(settings: Settings, farm: EmbeddedFarm, environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of the worker: these settings, this farm, and one's own commands unless forbidden."""
+    given = {
+        PREFIX + name.upper(): str(value)
+        for name in settings.model_fields_set
+        if (value := getattr(settings, name)) is not None
+    }
+    urls = {
+        f"{PREFIX}INDEX_URL": farm.index_url,
+        f"{PREFIX}BROKER_URL": farm.broker_url,
+        f"{PREFIX}RESULT_URL": farm.result_url,
+        f"{PREFIX}STORE_URL": farm.store_url,
+    }
+    set_here = {name: value for name, value in environ.items() if value or not name.startswith(PREFIX)}
+    return {f"{PREFIX}ALLOW_ADHOC_COMMANDS": "1"} | set_here | given | urls
+
+
+def worker_argv(workers: int) -> list[str]:
+    """The command line of the worker; ``-P`` keeps a ``workers`` folder where we happen to be out of it."""
+    return [sys.executable, "-P", "-m", "celery", "-A", "farm", "worker", "-c", str(workers)]
+
+
+class _Signals:
+    #: Set when the parts are being stopped: from then on a signal means "do not wait".
+    stopping = False
+    hurry = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if not self.stopping:
+            self.stopping = True
+            raise _Stopped(number)
+        self.hurry = True
+
+
+@contextmanager
+def _signals() -> Iterator[_Signals]:
+    handler = _Signals()
+    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield handler
+    finally:
+        for number, previous in before.items():
+            signal.signal(number, previous)
+
+
+@contextmanager
+def _only_one(state_dir: Path) -> Iterator[None]:
+    with (state_dir / "up.lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise FarmRefused(
+                f"an embedded farm is up in {state_dir} already",
+                fix="use it: commands find it by themselves; or set FARM_STATE_DIR to another folder",
+            ) from None
+        yield
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"opfarm: {line}\n")
+    sys.stderr.flush()

@@ -1,0 +1,286 @@
+"""``up`` without Celery: what it starts, restarts and stops, with a stand-in for the worker and the real server."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from farm.embedded import state
+from farm.embedded.state import EmbeddedFarm
+from farm.embedded.supervisor import worker_argv, worker_environment
+from farm.errors import FarmRefused, FarmUnavailable, InputError
+from farm.settings import Settings
+
+# A worker that says that it lives, and ends as its environment says.
+WORKER = """
+import os, signal, sys, time
+from pathlib import Path
+with open("lives", "a") as lives:
+    lives.write(f"{os.getpid()}\\n")
+if os.environ["STAND_IN"] == "dies":
+    sys.exit(3)
+if os.environ["STAND_IN"] == "stubborn":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+Path("registered").write_text("")
+time.sleep(600)
+"""
+
+UP = f"""
+import sys
+from farm.embedded import supervisor
+from farm.errors import FarmError
+from farm.settings import Settings
+supervisor.worker_argv = lambda workers: [sys.executable, "-c", {WORKER!r}]
+supervisor.WORKER_STOP_SECONDS = float(sys.argv[1])
+settings = Settings.read()
+try:
+    number = supervisor.run(settings, 3, lambda farm: (settings.state_dir / "registered").exists())
+    print("signal", number)
+except FarmError as error:
+    print(type(error).__name__, error.message)
+print("celery" in sys.modules)
+"""
+
+
+@pytest.fixture
+def state_dir(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+class Up:
+    """A running ``up``."""
+
+    def __init__(self, state_dir: Path, stand_in: str = "good", stop_seconds: float = 5) -> None:
+        self.dir = state_dir
+        self.log = state_dir.parent / f"stderr-{len(list(state_dir.parent.glob('stderr-*')))}"
+        with self.log.open("x") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-c", UP, str(stop_seconds)],
+                env=os.environ | {"FARM_STATE_DIR": str(state_dir), "STAND_IN": stand_in},
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+
+    def said(self) -> str:
+        return self.log.read_text()
+
+    def wait_ready(self) -> EmbeddedFarm:
+        until(lambda: "ready" in self.said(), "ready line")
+        farm = state.read(self.dir)
+        assert farm
+        return farm
+
+    def workers(self) -> list[int]:
+        return [int(pid) for pid in (self.dir / "lives").read_text().split()]
+
+    def server_pid(self) -> int:
+        return int((self.dir / "server" / "server.pid").read_text())
+
+    def end(self) -> list[str]:
+        out, _ = self.process.communicate(timeout=20)
+        return out.splitlines()
+
+
+@pytest.fixture
+def up(state_dir: Path) -> Iterator[Callable[..., Up]]:
+    started: list[Up] = []
+
+    def start(**how: object) -> Up:
+        started.append(Up(state_dir, **how))
+        return started[-1]
+
+    yield start
+    for one in started:
+        if one.process.poll() is None:
+            one.process.send_signal(signal.SIGTERM)
+            one.process.send_signal(signal.SIGTERM)
+            one.process.communicate(timeout=20)
+
+
+def until(condition: Callable[[], object], what: str) -> None:
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end, f"not within 20 s: {what}"
+        time.sleep(0.01)
+
+
+def lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_up_is_found_and_ctrl_c_stops_all(up, state_dir: Path) -> None:
+    one = up()
+    farm = one.wait_ready()
+    assert (farm.host, farm.pid) == (socket.gethostname(), one.process.pid)
+    assert farm.store_url == (state_dir / "store").as_uri()
+    assert (state_dir / "store").stat().st_mode & 0o777 == 0o750
+    assert state_dir.stat().st_mode & 0o777 == 0o700
+    path = urlsplit(farm.index_url).path
+    assert farm.index_url == f"unix://{path}"
+    assert farm.broker_url == f"redis+socket://{path}?virtual_host=1"
+    assert farm.result_url == f"redis+socket://{path}?virtual_host=2"
+    assert re.search(r"ready: 3 compiles at a time; index unix:///.*/s, store file:///", one.said())
+    (worker,), server = one.workers(), one.server_pid()
+    one.process.send_signal(signal.SIGINT)
+    assert one.end() == [f"signal {signal.SIGINT.value}", "False"]
+    assert not lives(worker)
+    assert not lives(server)
+    assert state.read(state_dir) is None
+    assert not (state_dir / "farm.json").exists()
+    assert not Path(path).parent.exists()
+
+
+def test_a_killed_worker_is_started_again(up) -> None:
+    one = up()
+    one.wait_ready()
+    os.kill(one.workers()[0], signal.SIGKILL)
+    until(lambda: len(one.workers()) == 2, "a second worker")
+    assert "the worker ended with code -9; starting it again (1 of 5 in a minute)" in one.said()
+
+
+def test_a_killed_server_is_back_at_the_same_address(up, state_dir: Path) -> None:
+    one = up()
+    farm = one.wait_ready()
+    first = one.server_pid()
+    os.kill(first, signal.SIGKILL)
+    # A client that asks in this moment waits for the restart instead of finding no farm.
+    assert state.read(state_dir) == farm
+    assert one.server_pid() != first
+    assert "the server ended with code -9; starting it again (1 of 5 in a minute)" in one.said()
+
+
+def test_a_worker_that_dies_again_and_again_ends_all(up, state_dir: Path) -> None:
+    one = up(stand_in="dies")
+    (told, _) = one.end()
+    assert told == "FarmUnavailable the worker ended with code 3, 6 times within 60 s"
+    assert len(one.workers()) == 6
+    assert "ready" not in one.said()
+    assert state.read(state_dir) is None
+
+
+def test_a_stubborn_worker_is_killed_after_its_time(up) -> None:
+    one = up(stand_in="stubborn", stop_seconds=0.3)
+    one.wait_ready()
+    one.process.send_signal(signal.SIGTERM)
+    assert one.end()[0] == f"signal {signal.SIGTERM.value}"
+    assert not lives(one.workers()[0])
+
+
+def test_a_second_ctrl_c_does_not_wait(up, state_dir: Path) -> None:
+    one = up(stand_in="stubborn", stop_seconds=600)
+    one.wait_ready()
+    one.process.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    assert one.process.poll() is None
+    one.process.send_signal(signal.SIGINT)
+    assert one.end()[0] == f"signal {signal.SIGINT.value}"
+
+
+def test_a_second_up_in_the_folder_is_refused(up, state_dir: Path) -> None:
+    first = up()
+    farm = first.wait_ready()
+    assert up().end()[0] == f"FarmRefused an embedded farm is up in {state_dir} already"
+    assert state.read(state_dir) == farm
+
+
+def test_a_killed_up_takes_all_along_and_the_next_one_finds_the_data(up, state_dir: Path) -> None:
+    one = up()
+    farm = one.wait_ready()
+    (worker,), server = one.workers(), one.server_pid()
+    one.process.kill()
+    one.end()
+    until(lambda: not lives(worker) and not lives(server), "worker and server end")
+    assert (state_dir / "farm.json").exists()
+    assert state.read(state_dir) is None
+    (state_dir / "registered").unlink()
+    assert up().wait_ready().index_url == farm.index_url
+
+
+def test_farm_index_url_and_up_contradict_each_other(state_dir: Path) -> None:
+    from farm.embedded.supervisor import run
+
+    with pytest.raises(InputError, match="FARM_INDEX_URL"):
+        run(Settings.read({}, index_url="redis://h", state_dir=state_dir), 1, lambda farm: True)
+    assert not state_dir.exists()
+
+
+FARM = EmbeddedFarm("h", 1, "unix:///s", "b", "r", "file:///x", "2026-01-01T00:00:00+00:00")
+
+
+def test_environment_of_the_worker() -> None:
+    settings = Settings.read({"FARM_MAX_ATTEMPTS": "7"}, allow_adhoc_commands=False, state_dir="/x")
+    got = worker_environment(settings, FARM, {"PATH": "/bin", "FARM_INDEX_URL": ""})
+    assert got == {
+        "PATH": "/bin",
+        "FARM_MAX_ATTEMPTS": "7",
+        "FARM_STATE_DIR": "/x",
+        "FARM_ALLOW_ADHOC_COMMANDS": "False",
+        "FARM_INDEX_URL": "unix:///s",
+        "FARM_BROKER_URL": "b",
+        "FARM_RESULT_URL": "r",
+        "FARM_STORE_URL": "file:///x",
+    }
+    assert Settings.read(got).allow_adhoc_commands is False
+
+
+@pytest.mark.parametrize(("environ", "allowed"), [({}, True), ({"FARM_ALLOW_ADHOC_COMMANDS": ""}, True),
+                                                  ({"FARM_ALLOW_ADHOC_COMMANDS": "0"}, False)])  # fmt: skip
+def test_own_commands_are_on_unless_said_otherwise(environ: dict[str, str], allowed: bool) -> None:
+    got = worker_environment(Settings.read(environ), FARM, environ)
+    assert Settings.read(got).allow_adhoc_commands is allowed
+
+
+def test_the_worker_is_celery_with_its_slots() -> None:
+    assert worker_argv(4) == [sys.executable, "-P", "-m", "celery", "-A", "farm", "worker", "-c", "4"]
+
+
+def page(state_dir: Path, **changes: object) -> None:
+    state_dir.mkdir(exist_ok=True)
+    row = {"host": socket.gethostname(), "pid": 2**22 + 1, "index_url": "unix:///nowhere/s", "broker_url": "b",
+           "result_url": "r", "store_url": "s", "started": "t"}  # fmt: skip
+    (state_dir / "farm.json").write_text(json.dumps(row | changes))
+
+
+def test_another_host_is_refused(state_dir: Path) -> None:
+    page(state_dir, host="elsewhere")
+    for call in (state.read, state.claim):
+        with pytest.raises(FarmRefused, match="runs on host elsewhere"):
+            call(state_dir)
+
+
+def test_a_farm_whose_server_is_gone_is_not_up(state_dir: Path) -> None:
+    assert state.read(state_dir) is None
+    page(state_dir)
+    assert state.read(state_dir) is None
+    state.claim(state_dir)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"host": "x"}', "\xff"])
+def test_a_page_that_is_not_ours_is_refused(state_dir: Path, text: str) -> None:
+    state_dir.mkdir()
+    (state_dir / "farm.json").write_text(text, encoding="latin-1")
+    with pytest.raises(FarmRefused, match=r"farm\.json"):
+        state.read(state_dir)
+    page(state_dir, pid="1")
+    with pytest.raises(FarmRefused, match="wrong type"):
+        state.read(state_dir)
+
+
+def test_an_unusable_state_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "file" / "x", Path("/proc/opfarm")):
+        with pytest.raises((FarmRefused, FarmUnavailable), match=str(folder)):
+            state.claim(folder)
