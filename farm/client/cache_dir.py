@@ -31,8 +31,8 @@ _HAN = (
 def resolve_cache_dir(option: str | None, env: Mapping[str, str]) -> Path:
     """Find and make the folder of this node's kernels; may be repeated, also by many processes at once.
 
-    ``op_compiler_cache_dir`` comes before ``$ASCEND_CACHE_PATH`` (blanks around it trimmed, empty means unset)
-    before ``$HOME/atc_data``. Links in the folder's own path are followed; ``kernel_cache`` itself may be none.
+    ``op_compiler_cache_dir`` comes before ``$ASCEND_CACHE_PATH`` (blanks around it trimmed, empty means
+    unset) before ``$HOME/atc_data``. Links in the folder's path are followed; ``kernel_cache`` may be none.
 
     Returns:
         ``<folder>/kernel_cache``, absolute, without links.

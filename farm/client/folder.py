@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import errno
 import logging
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from farm.client import entry, jobfile, nodelock, staging
@@ -28,6 +28,12 @@ log = logging.getLogger(__name__)
 
 #: Others may install the same entry between two steps of ours; they can not do so for ever.
 _INSTALL_TRIES = 10
+
+
+@cache
+def _tidy_once(path: Path) -> None:
+    """Reads the whole folder, so it is done once a process and not at every fetch."""
+    staging.remove_strays(path)
 
 
 class KernelFolder:
@@ -49,7 +55,7 @@ class KernelFolder:
         own_folder(root)
         own_folder(self.path)
         with self._disk_errors():
-            staging.remove_strays(self.path)
+            _tidy_once(self.path)
 
     def present(self, key: bytes, sha256: bytes) -> dict[str, Path] | None:
         """Find the entry of a key if it holds exactly the bundle of that digest; reads every byte.
@@ -72,7 +78,7 @@ class KernelFolder:
             InputError: something that the farm did not make is in the way; it is not touched.
             DiskFull: the node's disk is full; nothing is left behind.
         """
-        if there := self.present(bundle.key, bundle_sha256):
+        if (there := self.present(bundle.key, bundle_sha256)) is not None:
             return there
         with self._disk_errors():
             self._refuse_foreign(bundle.key)
@@ -94,7 +100,7 @@ class KernelFolder:
                 log.warning("no file locks in %s: a node may fetch a bundle twice", as_text(self.path))
             yield
 
-    def write_job(self, job_id: str, incarnation: int, operators: Mapping[str, Mapping[str, Path]]) -> Path:
+    def write_job(self, job_id: str, incarnation: int, operators: Mapping[str, Mapping[str, str | Path]]) -> Path:
         """Add operators to the job's file, beside what other members of the same incarnation wrote.
 
         The file changes in one step. That of an earlier incarnation is replaced, that of a later one stays.
@@ -111,7 +117,7 @@ class KernelFolder:
         final = self._entry(key)
         for _ in range(_INSTALL_TRIES):
             try:
-                os.rename(staged, final)
+                staged.rename(final)
                 return
             except OSError as error:
                 if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
@@ -141,7 +147,7 @@ class KernelFolder:
             return
         if not ours:
             raise InputError(
-                f"{as_text(final)} was not made by the farm and lies where an entry belongs; it was not touched",
+                f"{as_text(final)} lies where an entry belongs and was not made by the farm; it was not touched",
                 fix="move it away, or choose another folder with --op-compiler-cache-dir",
             )
 

@@ -17,14 +17,11 @@ from farm.client.localnames import as_text
 _NAME_CAP_BYTES = 200
 
 
-def write(folder: Path, job_id: str, incarnation: int, operators: Mapping[str, Mapping[str, Path]]) -> Path:
-    """Merge operators into the job's file, in one step; members of one incarnation lose nothing of each other."""
+def write(folder: Path, job_id: str, incarnation: int, operators: Mapping[str, Mapping[str, str | Path]]) -> Path:
+    """Merge operators into the job's file, in one step; members of one incarnation keep each other's."""
     name = file_name(job_id)
     path = folder / f"{name}.json"
-    rows = {
-        operator: {file: as_text(where) for file, where in files.items()}
-        for operator, files in operators.items()
-    }
+    rows = {operator: {file: as_text(where) for file, where in files.items()} for operator, files in operators.items()}
     with nodelock.hold(folder / f".{name}.lock"):
         there = _read(path)
         if there and there["incarnation"] > incarnation:
@@ -62,7 +59,8 @@ def _replace(path: Path, document: Mapping[str, Any]) -> None:
     text = json.dumps(document, ensure_ascii=False, indent=1).encode(errors="replace")
     beside = path.with_name(f".{path.stem}-{secrets.token_hex(8)}.tmp")
     try:
-        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o640), "wb") as file:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(beside, flags, 0o640), "wb") as file:
             file.write(text)
         beside.replace(path)
     finally:

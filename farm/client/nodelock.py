@@ -11,7 +11,7 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from farm.client.localnames import as_text
@@ -41,7 +41,8 @@ def hold(path: Path, patience_seconds: float = PATIENCE_SECONDS) -> Iterator[boo
     finally:
         if descriptor is not None:
             # Before the lock is given up: a waiter that gets it next sees that its file has gone.
-            path.unlink(missing_ok=True)
+            with suppress(OSError):
+                path.unlink()
             os.close(descriptor)
 
 

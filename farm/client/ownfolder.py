@@ -64,9 +64,7 @@ def own_folder(path: Path) -> None:
     if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
         raise folder_error(path, PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
     if state.st_uid not in (os.geteuid(), 0) and state.st_uid != _owner_of_new_files(path):
-        raise InputError(
-            f"cache folder {as_text(path)} belongs to another user (uid {state.st_uid})", fix=_ELSEWHERE
-        )
+        raise InputError(f"cache folder {as_text(path)} belongs to another user (uid {state.st_uid})", fix=_ELSEWHERE)
 
 
 def folder_error(path: Path, error: OSError) -> FarmError:

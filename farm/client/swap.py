@@ -23,8 +23,8 @@ def swap(new: Path, old: Path, aside: Path) -> None:
         OSError: as of rename; ENOTEMPTY when somebody else put a folder there between the two steps.
     """
     if not _exchange(new, old):
-        os.rename(old, aside)
-        os.rename(new, old)
+        old.rename(aside)
+        new.rename(old)
 
 
 def _exchange(new: Path, old: Path) -> bool:

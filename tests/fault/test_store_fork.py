@@ -64,9 +64,7 @@ def in_child(work: Callable[[], object]) -> str:
 def helpers_below(pid: int) -> list[int]:
     tasks = Path(f"/proc/{pid}/task").iterdir()
     children = [int(child) for task in tasks for child in (task / "children").read_text().split()]
-    return [
-        child for child in children if b"farm.store.forked" in Path(f"/proc/{child}/cmdline").read_bytes()
-    ]
+    return [child for child in children if b"farm.store.forked" in Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
 def test_child_reads_and_writes(store: Store) -> None:

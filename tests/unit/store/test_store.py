@@ -4,17 +4,13 @@ import hashlib
 import json
 import multiprocessing
 import os
-import subprocess
-import sys
-import tempfile
 from pathlib import Path
 
 import pytest
 
 from farm.errors import FarmRefused, FarmUnavailable, InputError
 from farm.namespace import Namespace
-from farm.store.disk import mount_point
-from farm.store.errors import DiskFull, StoreDamaged, StoreMissing
+from farm.store.errors import StoreDamaged, StoreMissing
 from farm.store.store import FarmIdentity, Store
 
 PATH = "default/sm_90/0/" + "ab" * 32 + "-17"
@@ -91,9 +87,7 @@ def test_source_with_a_false_digest_is_not_put(local: Store, folder: Path) -> No
 
 
 @pytest.mark.parametrize("damage", [b"", b"zzzz", b"dat"])
-def test_a_damaged_source_is_told_and_mended_by_putting_it_again(
-    local: Store, folder: Path, damage: bytes
-) -> None:
+def test_a_damaged_source_is_told_and_mended_by_putting_it_again(local: Store, folder: Path, damage: bytes) -> None:
     digest = hashlib.sha256(b"data").digest()
     local.put_source(digest, b"data")
     lies_at = folder / "sources" / digest.hex()
@@ -175,33 +169,6 @@ def test_foreign_files_are_not_touched(local: Store, folder: Path) -> None:
     assert everything_below(folder) == foreign | {PATH: b"x"}
 
 
-@pytest.mark.parametrize("umask", [0o022, 0o077, 0o000])
-def test_the_group_reads_objects_and_nobody_writes_them_whatever_the_umask(folder: Path, umask: int) -> None:
-    before = os.umask(umask)
-    try:
-        Store.open(folder.as_uri()).put(PATH, b"x")
-    finally:
-        os.umask(before)
-    mode = folder.stat().st_mode & 0o7777
-    assert mode == 0o750 & ~umask
-    assert (folder / PATH).stat().st_mode & 0o777 == 0o440
-    assert {path.stat().st_mode & 0o7777 for path in folder.rglob("*") if path.is_dir()} == {mode}
-
-
-def test_a_root_for_a_group_hands_its_mode_on(folder: Path) -> None:
-    folder.mkdir()
-    folder.chmod(0o2775)
-    Store.open(folder.as_uri()).put(PATH, b"x")
-    assert (folder / PATH).stat().st_mode & 0o777 == 0o444
-    assert (folder / "default" / "sm_90").stat().st_mode & 0o7777 == 0o2775
-
-
-@pytest.mark.parametrize("name", ["算子 缓存", "a%20b", "a#b?c", "a b"])
-def test_any_folder_name(tmp_path: Path, name: str) -> None:
-    Store.open((tmp_path / name).as_uri()).put("a", b"x")
-    assert (tmp_path / name / "a").read_bytes() == b"x"
-
-
 @pytest.mark.parametrize(
     "url",
     ["", "store", "/abs", "file://", "file:relative", "file://host/a", "s3://", "http://host/", "memory://x",
@@ -210,38 +177,6 @@ def test_any_folder_name(tmp_path: Path, name: str) -> None:
 def test_unknown_urls_are_refused(url: str) -> None:
     with pytest.raises(InputError, match="FARM_STORE_URL"):
         Store.open(url)
-
-
-def test_root_that_is_a_file(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("mine")
-    for root in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(FarmUnavailable, match=str(root)):
-            Store.open(root.as_uri())
-    assert (tmp_path / "file").read_text() == "mine"
-
-
-def test_unwritable_root() -> None:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        folder.chmod(0o555)
-        script = f"""
-import os
-from farm.errors import FarmUnavailable
-from farm.store.store import Store
-if os.getuid() == 0:
-    os.setgroups([]); os.setgid(65534); os.setuid(65534)
-store = Store.open({folder.as_uri()!r})
-for call in (store.self_test, lambda: store.put({PATH!r}, b"x"), lambda: store.put("a", b"x")):
-    try:
-        call()
-    except FarmUnavailable as error:
-        print(error.message)
-"""
-        run = [sys.executable, "-P", "-c", script]
-        got = subprocess.run(run, check=False, capture_output=True, text=True, timeout=30)
-        assert got.stdout.count("Permission denied") == 3, got
-        assert got.stdout.count(folder.as_uri()) == 3
-        assert list(folder.iterdir()) == []
 
 
 def put_one(url: str, number: int, barrier) -> None:
@@ -259,42 +194,6 @@ def test_processes_that_put_the_same_object_at_once(folder: Path) -> None:
         process.join()
     assert [process.exitcode for process in processes] == [0] * 4
     assert everything_below(folder) == {PATH: b"the same bytes" * 100_000}
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path):
-    """A filesystem of 2 MB; needs the right to mount."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=2m,nr_inodes=40", "tmpfs", str(disk)]
-    if os.getuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode != 0:
-        pytest.skip("needs the right to mount a tmpfs")
-    yield disk
-    subprocess.run(["umount", "-l", str(disk)], check=True)
-
-
-def test_a_full_disk_is_named_and_nothing_is_left(small_disk: Path) -> None:
-    store = Store.open((small_disk / "store").as_uri())
-    store.put("small", b"x")
-    with pytest.raises(DiskFull, match=f"disk {small_disk} is full"):
-        store.put("large", b"1" * (3 << 20))
-    assert everything_below(small_disk) == {"store/small": b"x"}
-    assert not store.exists("large")
-    store.put("again", b"1" * (1 << 20))
-
-
-def test_a_disk_without_inodes_is_named(small_disk: Path) -> None:
-    store = Store.open((small_disk / "store").as_uri())
-    with pytest.raises(DiskFull, match=r"full \(\d MB and [01] inodes left"):
-        for n in range(50):
-            store.put(f"f{n}", b"")
-    with pytest.raises(DiskFull, match=r"full \(\d MB and [01] inodes left"):
-        store.put("new/folder", b"")
-
-
-def test_mount_point_of_what_is_not_there_yet(tmp_path: Path) -> None:
-    assert mount_point(tmp_path / "a" / "b").is_mount()
-    assert mount_point(Path("/proc/self/nothing")) == Path("/proc")
 
 
 def test_objects_are_plain_json_for_other_tools(local: Store, folder: Path) -> None:

@@ -1,0 +1,32 @@
+"""The node's lock saves a second fetch; nothing else depends on it."""
+
+import errno
+import fcntl
+from pathlib import Path
+
+from farm.client import nodelock, staging
+from farm.client.folder import KernelFolder
+from tests.support.entries import KEY, SHA, bundle, bytes_of, content, names_in
+
+
+def test_the_lock_leaves_no_file(folder: KernelFolder, root: Path) -> None:
+    with folder.lock(KEY):
+        assert names_in(root / "sm_90") == [f".{KEY.hex()}.lock"]
+    assert names_in(root / "sm_90") == []
+
+
+def test_without_working_locks_one_notice_and_no_error(folder: KernelFolder, monkeypatch, caplog) -> None:
+    def no_locks(*args) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    for _ in range(2):
+        with folder.lock(KEY):
+            assert content(folder.unpack(bundle(), SHA)) == bytes_of()
+    assert caplog.text.count("no file locks") == 1
+
+
+def test_a_stopped_holder_is_not_waited_for_for_ever(folder: KernelFolder, root: Path, monkeypatch) -> None:
+    path = staging.lock_name(root / "sm_90", KEY)
+    with nodelock.hold(path) as first, nodelock.hold(path, patience_seconds=0.05) as second:
+        assert (first, second) == (True, False)
