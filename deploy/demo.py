@@ -10,13 +10,12 @@ import ctypes
 import json
 import os
 import platform
+import re
 import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -28,10 +27,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from farm.embedded.child import start_child
+
 MANIFEST = Path(__file__).parents[1] / "docs" / "examples" / "cpp" / "ops.yaml"
 SOC = platform.machine()
 FOREIGN = ("FARM_", "ASCEND_", "CELERY_", "SLURM_", "TORCHELASTIC_", "PYTHONPATH")
 START_SECONDS, COMMAND_SECONDS, STOP_SECONDS = 30, 300, 20
+#: The farm's own commands, by this very Python.
+CELERY = (sys.executable, "-P", "-m", "celery", "-A", "farm")
 
 
 class Broken(Exception):
@@ -46,8 +49,9 @@ def main() -> int:
     try:
         with tempfile.TemporaryDirectory(prefix="opfarm-demo-") as name:
             demonstrate(Path(name).resolve(), console)
-    except Broken as error:
-        console.print(f"[bold red]demo failed:[/] {escape(str(error))}", soft_wrap=True)
+    except (Broken, KeyError) as error:
+        reason = f"an answer lacks {error}" if isinstance(error, KeyError) else str(error)
+        console.print(f"[bold red]demo failed:[/] {escape(reason)}", soft_wrap=True)
         return 1
     except KeyboardInterrupt:
         return 130
@@ -60,7 +64,7 @@ def demonstrate(folder: Path, console: Console) -> None:
     environ = {k: v for k, v in os.environ.items() if not k.startswith(FOREIGN)}
     environ |= {"FARM_STATE_DIR": str(folder / "state")}
     console.print(f"starting a farm with 2 compile slots in {folder}")
-    with running_farm(environ):
+    with running_farm(folder, environ):
         console.print(f"cold: submitting {len(entries)} operators to the empty farm")
         cold = submit(environ, folder / "node-1")
         console.print("warm: the same from a second node, whose cache folder is empty")
@@ -72,38 +76,42 @@ def demonstrate(folder: Path, console: Console) -> None:
         check_files(warm, folder / "node-2", entries)
         check_stats(stats, len(entries))
     Console().print(table(cold, warm))
-    console.print(
-        f"checked: {2 * len(entries)} kernels load; each operator was compiled once; the farm has stopped"
-    )
+    console.print(f"checked: {2 * len(entries)} kernels load; each operator was compiled once; the farm has stopped")
 
 
 @contextmanager
-def running_farm(environ: dict[str, str]) -> Iterator[None]:
-    """An embedded farm for the time of the block; it must be up in time and stop cleanly.
-
-    Its own session: Ctrl-C in the terminal reaches the demo alone, which then stops the farm once.
-    """
-    process = subprocess.Popen(
-        [*celery(), "up", "--workers", "2"],
-        env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-        text=True, errors="replace", start_new_session=True,
-    )  # fmt: skip
-    ready, log = threading.Event(), deque[str](maxlen=20)
-    reader = threading.Thread(target=follow, args=(process, ready, log), daemon=True)
-    reader.start()
+def running_farm(folder: Path, environ: dict[str, str]) -> Iterator[None]:
+    """An embedded farm for the time of the block; it must be up in time, stop cleanly and leave nothing running."""
+    log = folder / "up.log"
+    process = start_child([*CELERY, "up", "--workers", "2"], cwd=folder, log=log, env=environ)
     try:
-        if not ready.wait(START_SECONDS) or process.poll() is not None:
-            raise Broken("the farm did not come up")
+        wait_until_ready(process, log)
         yield
     except Broken as error:
-        raise Broken(f"{error}\nThe farm's last words:\n{''.join(log)}") from None
+        raise Broken(f"{error}\nThe farm's last words:\n{last_words(folder)}") from None
     finally:
         code = stop(process)
-        reader.join(1)
     if code not in (0, 130):
-        raise Broken(f"the farm ended with exit code {code} when asked to stop:\n{''.join(log)}")
+        raise Broken(f"the farm ended with exit code {code} when asked to stop:\n{last_words(folder)}")
     if left := left_over(environ["FARM_STATE_DIR"]):
         raise Broken(f"the farm has stopped and left processes behind: {left}")
+
+
+def wait_until_ready(process: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait for the line with which the farm says that it can be used."""
+    deadline = time.monotonic() + START_SECONDS
+    while not re.search(r"\bready\b", log.read_text(errors="replace")):
+        if process.poll() is not None:
+            raise Broken(f"the farm ended with exit code {process.returncode} instead of coming up")
+        if time.monotonic() > deadline:
+            raise Broken(f"the farm was not ready within {START_SECONDS} s")
+        time.sleep(0.05)
+
+
+def last_words(folder: Path) -> str:
+    """The end of each log of the farm."""
+    logs = sorted(folder.glob("*.log")) + sorted(folder.glob("state/*.log"))
+    return "\n".join(line for log in logs for line in log.read_text(errors="replace").splitlines()[-10:])
 
 
 def left_over(state_dir: str) -> list[str]:
@@ -117,18 +125,7 @@ def left_over(state_dir: str) -> list[str]:
     return found
 
 
-def follow(process: subprocess.Popen[str], ready: threading.Event, log: deque[str]) -> None:
-    """Keep the last lines of the farm's log; its end counts as ready, so that nobody waits for a dead one."""
-    assert process.stderr is not None
-    for line in process.stderr:
-        log.append(line)
-        if "ready" in line:
-            ready.set()
-    process.wait()
-    ready.set()
-
-
-def stop(process: subprocess.Popen[str]) -> int:
+def stop(process: subprocess.Popen[bytes]) -> int:
     """Stop as Ctrl-C would; returns the exit code, that of a kill when it does not stop in time."""
     process.send_signal(signal.SIGINT)
     try:
@@ -138,14 +135,9 @@ def stop(process: subprocess.Popen[str]) -> int:
         return process.wait()
 
 
-def celery() -> list[str]:
-    """The command line of the farm's own commands, by this very Python."""
-    return [sys.executable, "-P", "-m", "celery", "-A", "farm"]
-
-
 def farm(environ: dict[str, str], *arguments: str) -> dict[str, Any]:
     """Run one command with ``--json``; its progress goes straight to the terminal."""
-    command = [*celery(), *arguments]
+    command = [*CELERY, *arguments]
     name = f"`celery -A farm {arguments[0]}`"
     try:
         done = subprocess.run(
@@ -169,9 +161,7 @@ def farm(environ: dict[str, str], *arguments: str) -> dict[str, Any]:
 def submit(environ: dict[str, str], cache_dir: Path) -> dict[str, Any]:
     """Submit the manifest as one job; adds ``wall_seconds``, the whole command as the user feels it."""
     started = time.monotonic()
-    result = farm(
-        environ, "submit", str(MANIFEST), "--json", "--soc", SOC, "--op-compiler-cache-dir", str(cache_dir)
-    )
+    result = farm(environ, "submit", str(MANIFEST), "--json", "--soc", SOC, "--op-compiler-cache-dir", str(cache_dir))
     return result | {"wall_seconds": time.monotonic() - started}
 
 
@@ -182,9 +172,7 @@ def check_outcomes(result: dict[str, Any], outcome: str, entries: dict[str, str]
             reason = f": {op['error']['message']}" if op["error"] else ""
             raise Broken(f"operator {op['name']} should be `{outcome}` and is `{op['outcome']}`{reason}")
     if {op["name"] for op in result["ops"]} != set(entries) or result["state"] != "done":
-        raise Broken(
-            f"the job ended as `{result['state']}` with {len(result['ops'])} of {len(entries)} operators"
-        )
+        raise Broken(f"the job ended as `{result['state']}` with {len(result['ops'])} of {len(entries)} operators")
 
 
 def check_files(result: dict[str, Any], cache_dir: Path, entries: dict[str, str]) -> None:
@@ -213,7 +201,7 @@ def check_stats(stats: dict[str, Any], count: int) -> None:
 def table(cold: dict[str, Any], warm: dict[str, Any]) -> Table:
     """Cold against warm, a row each."""
     outcomes = ("hit", "compiled", "joined", "failed")
-    shown = Table("", "operators", *outcomes, "command s", "farm s", "compilers s", box=box.SIMPLE)
+    shown = Table("", "ops", *outcomes, "command s", "farm s", "compile s", box=box.SIMPLE, pad_edge=False)
     for name, result in (("cold", cold), ("warm", warm)):
         compilers = sum(op["compile_seconds"] or 0 for op in result["ops"] if op["outcome"] == "compiled")
         counts = [len(result["ops"]), *(result["counts"][outcome] for outcome in outcomes)]
