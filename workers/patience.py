@@ -1,0 +1,63 @@
+"""Calls that outlast an outage: a compile of half an hour is not thrown away for a minute without a server."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from redis.exceptions import ConnectionError as LostConnection
+from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import TimeoutError as NoAnswer
+
+from farm.errors import FarmUnavailable
+from farm.store.errors import DiskFull
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 2.0
+#: What a server says that starts, loads, fails over or is full for the moment.
+_PASSING_REPLIES = ("OOM", "LOADING", "MISCONF", "READONLY", "MASTERDOWN", "TRYAGAIN", "NOREPLICAS", "CLUSTERDOWN")
+
+
+class Patience:
+    """Tries calls again for ``seconds``, or until the worker stops; only for calls that are safe to send again."""
+
+    def __init__(self, seconds: float, stopping: threading.Event) -> None:
+        self.seconds = seconds
+        self.stopping = stopping
+
+    def call(self, operation: Callable[[], T], what: str) -> T:
+        """Run the operation until it answers.
+
+        Raises:
+            RedisError | OSError | FarmUnavailable: the last one, when the time is over or it will not pass.
+        """
+        pause_seconds, deadline = _FIRST_PAUSE_SECONDS, None
+        while True:
+            try:
+                answer = operation()
+            except (RedisError, OSError, FarmUnavailable) as error:
+                if deadline is None:
+                    deadline = time.monotonic() + self.seconds
+                    logger.warning("can not %s: %s; trying for %g s", what, error, self.seconds)
+                if not is_passing(error) or time.monotonic() >= deadline or self.stopping.wait(pause_seconds):
+                    raise
+                pause_seconds = min(2 * pause_seconds, _LONGEST_PAUSE_SECONDS)
+            else:
+                if deadline is not None:
+                    logger.warning("could %s again", what)
+                return answer
+
+
+def is_passing(error: Exception) -> bool:
+    """Whether waiting may help; a full disk is told at once, as another worker may have another disk."""
+    if isinstance(error, ResponseError):
+        return str(error).startswith(_PASSING_REPLIES)
+    if isinstance(error, FarmUnavailable):
+        return not isinstance(error, DiskFull)
+    return isinstance(error, LostConnection | NoAnswer | OSError)
