@@ -122,9 +122,7 @@ REFERENCE: dict[str, Callable[..., Any]] = {
     "Sub": each(lambda a, b: a - b),
     "Mul": each(lambda a, b: a * b),
     "Maximum": each(max),
-    "BiasAdd": lambda shapes, x, bias: [
-        v + b for row in rows(x, len(bias)) for v, b in zip(row, bias, strict=True)
-    ],
+    "BiasAdd": lambda shapes, x, bias: [v + b for row in rows(x, len(bias)) for v, b in zip(row, bias, strict=True)],
     "Relu": each(lambda x: max(x, 0)),
     "Gelu": each(lambda x: 0.5 * x * (1 + math.erf(x / math.sqrt(2)))),
     "Silu": each(lambda x: x / (1 + math.exp(-x))),
