@@ -34,7 +34,7 @@ fmt: venv ## ruff: mend what it can and format
 	@$(BIN)/ruff format -q
 
 bench: venv ## run the benchmarks in tests/bench
-	@for bench in tests/bench/*.py; do $(BIN)/python -P "$$bench" || exit 1; done
+	@for file in tests/bench/[a-z]*.py; do $(BIN)/python -m tests.bench.$$(basename "$$file" .py) || exit 1; done
 
 lock: venv ## write requirements.lock anew from pyproject.toml
 	@$(BIN)/python -m venv $(VENV)/uv && $(VENV)/uv/bin/python -m pip install -qq --disable-pip-version-check uv

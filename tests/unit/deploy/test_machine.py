@@ -29,9 +29,7 @@ def test_every_dependency_is_pinned_with_hashes_and_within_its_range() -> None:
 def bootstrap(path: Path, **environ: str) -> subprocess.CompletedProcess[str]:
     """Run the bootstrap on a machine whose PATH is this folder."""
     command = [SHELL, str(ROOT / "deploy" / "bootstrap.sh")]
-    return subprocess.run(
-        command, env={"PATH": str(path), **environ}, capture_output=True, text=True, check=False
-    )
+    return subprocess.run(command, env={"PATH": str(path), **environ}, capture_output=True, text=True, check=False)
 
 
 def tool(folder: Path, name: str, script: str = "") -> None:
