@@ -1,0 +1,153 @@
+"""What holds in the index between any two calls: each invariant is a named predicate over a snapshot.
+
+Used by the tests after every step. A predicate yields one readable line for each violation it finds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from farm.index.snapshot import Ref, Snapshot
+
+Invariant = Callable[[Snapshot], Iterator[str]]
+
+
+def check(snapshot: Snapshot) -> list[str]:
+    """Every violation of every invariant, each as ``name: what is wrong``."""
+    return [f"{rule.__name__}: {what}" for rule in INVARIANTS for what in rule(snapshot)]
+
+
+def interest_is_answered(s: Snapshot) -> Iterator[str]:
+    """What a live job is interested in is an entry, a live claim, a failure it will be told, or was dropped."""
+    dropped = {path.rpartition("-")[0] for path in s.tombs}
+    for run, ref in _interested(s, graves=False):
+        known = ref in s.entries or ref in s.claims or ref in s.failures
+        if not known and f"{s.namespace}/{ref[0]}/{ref[1].hex()}" not in dropped:
+            yield f"{run} waits for {_name(ref)}, which is nothing"
+
+
+def idle_is_unpinned(s: Snapshot) -> Iterator[str]:
+    """The idle set holds exactly the entries without interest, so ageing can not touch a pinned one."""
+    unpinned = s.entries.keys() - s.interest.keys()
+    yield from (f"{_name(ref)} is idle and is pinned or no entry" for ref in s.idle.keys() - unpinned)
+    yield from (f"{_name(ref)} is an entry without interest and not idle" for ref in unpinned - s.idle.keys())
+
+
+def interest_is_counted(s: Snapshot) -> Iterator[str]:
+    """The interest in a key is the number of jobs and graveyards whose maps name it."""
+    named = Counter(ref for _, ref in _interested(s, graves=True))
+    for ref in named.keys() | s.interest.keys():
+        if named[ref] != s.interest.get(ref, 0):
+            yield f"{_name(ref)} has interest {s.interest.get(ref)} and is named by {named[ref]}"
+
+
+def claims_are_for_absent_keys(s: Snapshot) -> Iterator[str]:
+    """A key has an entry, or one claim, or a failure; a failure may wait to be told while it is claimed again."""
+    yield from (f"{_name(ref)} is an entry and is claimed" for ref in s.entries.keys() & s.claims.keys())
+    yield from (f"{_name(ref)} is an entry and has a failure" for ref in s.entries.keys() & s.failures)
+
+
+def claims_have_one_place(s: Snapshot) -> Iterator[str]:
+    """A queued claim stands in its own queue and has no token; a running one has a deadline and a token."""
+    places = Counter(ref for queue in s.queues.values() for ref in queue) + Counter(s.running.keys())
+    for ref in places.keys() | s.claims.keys():
+        claim = s.claims.get(ref)
+        if claim is None:
+            yield f"{_name(ref)} has a place and no claim"
+            continue
+        if claim.state == "queued":
+            placed = claim.token is None and ref in s.queues.get(claim.queue, set())
+        else:
+            placed = claim.state == "running" and claim.token is not None and ref in s.running
+        if not placed or places[ref] != 1:
+            yield f"{_name(ref)} is {claim.state} with token {claim.token} and has {places[ref]} places"
+
+
+def queued_claims_are_wanted(s: Snapshot) -> Iterator[str]:
+    """A queued claim that nobody wants is removed; only a running one may finish for the cache alone."""
+    for ref, claim in s.claims.items():
+        if claim.state == "queued" and ref not in s.interest:
+            yield f"{_name(ref)} is queued and nobody wants it"
+
+
+def bytes_add_up(s: Snapshot) -> Iterator[str]:
+    """``bytes`` is the sum of the stored sizes of all entries."""
+    total = sum(record.stored_bytes for record in s.entries.values())
+    if total != s.stored_bytes:
+        yield f"meta counts {s.stored_bytes} bytes, the entries have {total}"
+
+
+def condemned_is_no_entry(s: Snapshot) -> Iterator[str]:
+    """No entry's bundle is condemned."""
+    for ref in s.entries:
+        if s.path(ref) in s.tombs:
+            yield f"{_name(ref)} is an entry and its bundle {s.path(ref)} is condemned"
+
+
+def generations_are_past(s: Snapshot) -> Iterator[str]:
+    """Nothing lies in a generation that the namespace has not reached, or under a token not yet given."""
+    for ref in s.entries.keys() | s.claims.keys() | s.interest.keys():
+        if ref[0] > s.generation:
+            yield f"{_name(ref)} lies above generation {s.generation}"
+    for ref, claim in s.claims.items():
+        if (claim.token or 0) > s.last_token:
+            yield f"{_name(ref)} runs under token {claim.token}, the last given is {s.last_token}"
+
+
+def answers_keep_the_floor(s: Snapshot) -> Iterator[str]:
+    """No job holds anything from below the generation it was promised."""
+    floors = {job.run: job.floor for job in s.jobs.values()}
+    for run, ref in _interested(s, graves=False):
+        if ref[0] < floors.get(run, 0):
+            yield f"{run} holds {_name(ref)}, its floor is {floors[run]}"
+
+
+def waiters_have_a_claim(s: Snapshot) -> Iterator[str]:
+    """Who waits is interested, and waits for a live claim or stands in line to be told."""
+    wanted = set(_interested(s, graves=True))
+    for ref, runs in s.waiters.items():
+        if ref not in s.claims:
+            yield f"{sorted(runs)} wait for {_name(ref)}, which nobody claims"
+        yield from (f"{run} waits for {_name(ref)} without interest" for run in runs if (run, ref) not in wanted)
+    waiting, in_line = s.untold
+    yield from (f"nobody will tell the waiters {name!r}" for name in waiting - in_line)
+
+
+def jobs_have_deadlines(s: Snapshot) -> Iterator[str]:
+    """A job lives as long as its members' leases; nothing is held, and no stream kept, without a live job."""
+    for job in s.jobs.keys() | s.deadlines.keys():
+        members = s.jobs[job].members if job in s.jobs else {}
+        if not members or s.deadlines.get(job, 0) < max(members.values()):
+            yield f"job {job} has members {members} and deadline {s.deadlines.get(job)}"
+    live = {job.run for job in s.jobs.values()}
+    yield from (f"{run} is no live job and has a map" for run in s.maps.keys() - live)
+    yield from (f"{run} is no live job and has notices" for run in s.streams - live)
+    yield from (f"nobody will bury {run}" for run in s.graves.keys() - s.buried)
+
+
+INVARIANTS: tuple[Invariant, ...] = (
+    interest_is_answered,
+    idle_is_unpinned,
+    interest_is_counted,
+    claims_are_for_absent_keys,
+    claims_have_one_place,
+    queued_claims_are_wanted,
+    bytes_add_up,
+    condemned_is_no_entry,
+    generations_are_past,
+    answers_keep_the_floor,
+    waiters_have_a_claim,
+    jobs_have_deadlines,
+)
+
+
+def _interested(s: Snapshot, *, graves: bool) -> Iterator[tuple[str, Ref]]:
+    """Each run and what its map says it is interested in."""
+    for maps in (s.maps, s.graves) if graves else (s.maps,):
+        for run, held in maps.items():
+            yield from ((run, (g, key)) for key, (g, state) in held.items() if state == "i")
+
+
+def _name(ref: Ref) -> str:
+    return f"{ref[0]}:{ref[1].hex()[:12]}"
