@@ -102,13 +102,18 @@ class Part:
             while True:
                 holdings = list(self.held.values())
                 answer = self._link.call(partial(self.index.announce, self.who, holdings))
-                if not isinstance(answer, UnknownJob):
+                if isinstance(answer, list):
                     break
-                # The id went on without us: what we hold is held by the incarnation that lives now.
-                self.who = replace(self.who, incarnation=answer.incarnation or 0)
+                if isinstance(answer, NotOpen):
+                    self._open()
+                else:  # the id went on without us: what we hold is held by the incarnation that lives now
+                    self.who = replace(self.who, incarnation=answer.incarnation or 0)
             self._reconnects_seen = reconnects
             for holding, record in zip(holdings, answer, strict=True):
-                self.held[holding.key] = replace(holding, record=record)
+                if record is None:  # another member has a newer generation's, which is pinned for all of us
+                    self.held.pop(holding.key, None)
+                else:
+                    self.held[holding.key] = replace(holding, record=record)
 
     def leave(self, cancel: bool = False) -> None:
         """Give up the membership; the last one out ends the job and drains what it leaves."""

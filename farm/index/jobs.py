@@ -149,21 +149,25 @@ class JobCalls:
             return UnknownJob()
         return [answer for reply in replies for answer in read_answers(reply)]
 
-    def announce(self, who: Member, holdings: Sequence[Holding]) -> list[Record] | UnknownJob:
+    def announce(self, who: Member, holdings: Sequence[Holding]) -> list[Record | None] | UnknownJob | NotOpen:
         """Say what is held, after a reconnect or when the job was unknown; restores interest and entries.
 
         Safe to repeat. An empty list of holdings restores the membership alone.
 
         Returns:
             list: the record in force for each holding; another token than the caller's: fetch that bundle.
+                None: the job has the key in a newer generation by now: ask for it again.
             UnknownJob: the id lives on as another incarnation: take that one and announce again.
+            NotOpen: open the namespace at the largest marker of the store, then announce again.
         """
-        records: list[Record] = []
+        records: list[Record | None] = []
         for batch in list(batches(holdings)) or [()]:
             reply = self.scripts.run("announce", *self._announcement(who, batch), now_ms=self.now_ms)
             if reply[0] == b"unknown":
                 return UnknownJob(int(reply[1]))
-            records += [Record.unpack(data) for data in reply[1]]
+            if reply[0] == b"not_open":
+                return NotOpen()
+            records += [Record.unpack(data) if data else None for data in reply[1]]
         return records
 
     def _announcement(self, who: Member, batch: Sequence[Holding]) -> list[str | bytes | int]:

@@ -12,7 +12,7 @@ All keys of a namespace share one hash tag, so that a cluster keeps them on one 
     c:ref            hash    a live claim: state, token, attempt, nonce, request ...     publish, fail
     w:ref            set     runs that wait for the claim                                becomes t:*
     t:ref:token      set     waiters of a finished claim that are still to be told       told
-    told             list    names of those sets, oldest first                           told
+    told             list    ref:token of those sets, oldest first                       told
     running          zset    ref -> deadline of the running claim (ms)                   publish, fail
     queue:NAME       zset    ref -> place in the fair order                              take
     f:ref            hash    error, expires_ms of a failure                              PEXPIRE

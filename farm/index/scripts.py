@@ -63,4 +63,5 @@ class Scripts:
         with self.server.pipeline(transaction=False) as pipe:
             for arguments in batch:
                 pipe.execute_command("EVALSHA", sha, 1, self.meta_key, *arguments)
-            return pipe.execute()
+            replies: list[Any] = pipe.execute()
+            return replies

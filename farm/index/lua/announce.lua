@@ -10,8 +10,10 @@
   ARGV[8] floor          int
   ARGV[9...] key         bytes then generation (int), record (bytes), path (str), four an entry, at most 250
   ARGV[last] now_ms      int?  empty in production: the server's clock
-  BUILDS j:job m:job jobs map:run e:g i:g idle:g tombs generations c:ref w:ref t:ref:token told queue:NAME running
-  RETURNS {'ok', {record in force, ...}} (another than the caller's: switch to it) | {'unknown', incarnation}
+  BUILDS j:job m:job jobs map:run g:run e:g i:g idle:g f:ref tombs generations c:ref w:ref t:ref:token told
+         queue:NAME running
+  RETURNS {'ok', {record in force, ...}} | {'unknown', incarnation} | {'not_open'}
+          another record than the caller's: switch to it; empty: the job has the key in a newer generation
 ]]
 --@include base
 --@include job
@@ -19,44 +21,50 @@
 local job, incarnation, member, mode, priority = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local owner, lease_ms, floor = ARGV[6], ARGV[7], ARGV[8]
 
+if not current_generation() then
+  return { 'not_open' }
+end
+local run = job .. '@' .. incarnation
 if redis.call('EXISTS', P .. 'j:' .. job) == 0 then
   start_job(job, incarnation, mode, priority, owner, floor)
+  unbury(run)
 elseif not is_current(job, incarnation) then
   return { 'unknown', redis.call('HGET', P .. 'j:' .. job, 'incarnation') }
 end
 extend(job, member, lease_ms)
-local run = job .. '@' .. incarnation
+reach(floor)
 
 -- The index has no entry, the caller has a verified one: it becomes the entry, and a compile of it is over.
 local function adopt(g, key, record, path)
-  local _, bytes = token_and_bytes(record)
-  redis.call('HSET', P .. 'e:' .. g, key, record)
-  redis.call('HINCRBY', KEYS[1], 'bytes', bytes)
-  redis.call('ZADD', P .. 'generations', g, g)
+  reach(g)
+  enter(g, key, record)
   redis.call('ZREM', P .. 'tombs', path)
   local ref = ref_of(g, key)
   local claim = redis.call('HMGET', P .. 'c:' .. ref, 'queue', 'token')
   if claim[1] then
-    finish_claim(ref, claim[1], claim[2] or '0')
+    finish_claim(ref, claim[1], claim[2] or next_token())
   end
+end
+
+-- The record in force; nothing from below the floor, or from below what the job has of this key by now.
+local function restore(key, g, record, path)
+  local old_g, state = string.match(redis.call('HGET', P .. 'map:' .. run, key) or '', '^(%d+)(.)')
+  local least = math.max(tonumber(floor), state == 'i' and tonumber(old_g) or 0)
+  if tonumber(g) < least then
+    return ''
+  end
+  if redis.call('HEXISTS', P .. 'e:' .. g, key) == 0 then
+    adopt(g, key, record, path)
+  end
+  if add_interest(g, key, run) and state == 'i' then
+    give_back(old_g, key, run, false)
+  end
+  redis.call('ZREM', P .. 'idle:' .. g, key)
+  return redis.call('HGET', P .. 'e:' .. g, key)
 end
 
 local in_force = {}
 for at = 9, #ARGV - 4, 4 do
-  local key, g, record, path = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
-  if not redis.call('HGET', P .. 'e:' .. g, key) then
-    adopt(g, key, record, path)
-  end
-  local held = redis.call('HGET', P .. 'map:' .. run, key)
-  if held ~= g .. 'i' then
-    add_interest(g, key)
-    redis.call('ZREM', P .. 'idle:' .. g, key)
-    redis.call('HSET', P .. 'map:' .. run, key, g .. 'i')
-    local old_g, state = string.match(held or '', '^(%d+)(.)')
-    if state == 'i' then
-      give_back(old_g, key, run, false)
-    end
-  end
-  in_force[#in_force + 1] = redis.call('HGET', P .. 'e:' .. g, key)
+  in_force[#in_force + 1] = restore(ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3])
 end
 return { 'ok', in_force }

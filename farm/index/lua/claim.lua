@@ -29,7 +29,7 @@ for at = 7, #ARGV - 3, 3 do
   local n = #keys + 1
   keys[n], requests[n], queues[n] = ARGV[at], ARGV[at + 1], ARGV[at + 2]
 end
-local states, payloads, generations, held = resolve(run, floor, keys)
+local states, payloads, generations = resolve(run, floor, keys)
 local priority = redis.call('HGET', P .. 'j:' .. job, 'priority')
 
 -- Start-time fair queueing: a job's next tag follows its own last one, or the queue's virtual time if that
@@ -48,10 +48,7 @@ for n, key in ipairs(keys) do
     redis.call('HSET', P .. 'c:' .. ref, 'state', 'queued', 'attempt', 0, 'nonce', nonce, 'queue', queues[n],
       'priority', priority, 'request', requests[n], 'job', job, 'queued_ms', text(now))
     redis.call('SADD', P .. 'w:' .. ref, run)
-    if not held[n] then
-      add_interest(generations[n], key)
-      redis.call('HSET', P .. 'map:' .. run, key, generations[n] .. 'i')
-    end
+    add_interest(generations[n], key, run)
     redis.call('ZADD', P .. 'queue:' .. queues[n], place(queues[n]), ref)
     redis.call('HINCRBY', KEYS[1], 'misses', 1)
     states[n] = 'c'

@@ -4,7 +4,8 @@
   ARGV[2] key            bytes
   ARGV[3] token          int   fencing token of the take
   ARGV[4] kind           str   rejected: final. transient: counted, queued again until attempts are used up.
-                               released: queued again, not counted. cancelled: gone if nobody wants it
+                               released, cancelled: queued again, not counted.
+                               But a claim that nobody wants any more is removed
   ARGV[5] message        str
   ARGV[6] log_tail       str
   ARGV[7] remember_ms    int   how long later askers are told of a rejection; 0: not at all
@@ -29,8 +30,7 @@ if kind == 'rejected' then
   refuse_claim(ref, claim, kind .. '\n' .. message .. '\0' .. log_tail, remember_ms, keep_ms)
   return { 'failed' }
 end
-local wanted = redis.call('HEXISTS', P .. 'i:' .. g, key) == 1
-if not wanted and kind ~= 'released' then
+if redis.call('HEXISTS', P .. 'i:' .. g, key) == 0 then
   remove_claim(ref, claim.queue)
   return { 'removed' }
 end

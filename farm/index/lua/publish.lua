@@ -23,12 +23,8 @@ if claim[1] ~= token then
   redis.call('ZADD', P .. 'tombs', 'NX', now, path)
   return 'lost'
 end
-local _, bytes = token_and_bytes(record)
-redis.call('HSET', P .. 'e:' .. g, key, record)
-redis.call('HINCRBY', KEYS[1], 'bytes', bytes)
+enter(g, key, record)
 redis.call('HINCRBY', KEYS[1], 'compiles', 1)
-redis.call('ZADD', P .. 'generations', g, g)
-redis.call('DEL', P .. 'f:' .. ref)
 finish_claim(ref, claim[2], token)
 if redis.call('HEXISTS', P .. 'i:' .. g, key) == 0 then
   let_go(g, key, record)

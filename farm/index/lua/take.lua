@@ -24,13 +24,20 @@ if before then
   end
   return { 'empty' }
 end
-local head = redis.call('ZRANGE', P .. 'queue:' .. queue, 0, 0, 'WITHSCORES')
-if not head[1] then
-  return { 'empty' }
+
+-- The next place in the queue that has its claim; a few that have none are passed over.
+local function next_claim()
+  for _ = 1, 10 do
+    local head = redis.call('ZPOPMIN', P .. 'queue:' .. queue)
+    if not head[1] or redis.call('EXISTS', P .. 'c:' .. head[1]) == 1 then
+      return head[1], tonumber(head[2])
+    end
+  end
 end
-local ref, score = head[1], tonumber(head[2])
-redis.call('ZREM', P .. 'queue:' .. queue, ref)
-if redis.call('EXISTS', P .. 'c:' .. ref) == 0 then
+
+local ref, score = next_claim()
+if not ref then
+  redis.call('SET', P .. 'd:' .. nonce, '0 ', 'PX', NONCE_TTL_MS)
   return { 'empty' }
 end
 local class = math.floor(score / CLASS)

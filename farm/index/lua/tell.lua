@@ -12,18 +12,19 @@ local limit = ARGV[1]
 -- A reader that is later than this finds out by asking again.
 local STREAM_MAX = 20000
 
-local name = redis.call('LINDEX', P .. 'told', 0)
-if not name then
+local finished = redis.call('LINDEX', P .. 'told', 0)
+if not finished then
   return 0
 end
-local key = string.sub(string.match(name, '^t:%d+:(.*)$'), 1, 32)
-for _, run in ipairs(redis.call('SPOP', P .. name, limit)) do
+local waiting = P .. 't:' .. finished
+local key = string.match(finished, '^%d+:(.*):%d+$')
+for _, run in ipairs(redis.call('SPOP', waiting, limit)) do
   local job, incarnation = string.match(run, '^(.*)@(%d+)$')
   if is_current(job, incarnation) then
     redis.call('XADD', P .. 'n:' .. run, 'MAXLEN', '~', STREAM_MAX, '*', 'k', key)
   end
 end
-if redis.call('EXISTS', P .. name) == 0 then
+if redis.call('EXISTS', waiting) == 0 then
   redis.call('LPOP', P .. 'told')
 end
 return redis.call('LLEN', P .. 'told')

@@ -4,6 +4,16 @@ local function current_generation()
   return redis.call('HGET', KEYS[1], 'generation')
 end
 
+-- A failover may have lost a raise: who was promised g, or holds something of it, brings it back.
+local function reach(g)
+  local current = current_generation()
+  if tonumber(g) <= tonumber(current) then
+    return current
+  end
+  redis.call('HSET', KEYS[1], 'generation', g)
+  return g
+end
+
 -- The numbers that stand as text before a record.
 local function token_and_bytes(record)
   return string.match(record, '^(%d+) (%d+) ')
@@ -31,9 +41,27 @@ local function let_go(g, key, record)
   end
 end
 
--- One job's interest in one key; the caller writes the job's map.
-local function add_interest(g, key)
+local function is_interested(g, key, run)
+  return redis.call('HGET', P .. 'map:' .. run, key) == g .. 'i'
+end
+
+-- One job's interest in one key, counted once; true when it is new.
+local function add_interest(g, key, run)
+  if is_interested(g, key, run) then
+    return false
+  end
+  redis.call('HSET', P .. 'map:' .. run, key, g .. 'i')
   redis.call('HINCRBY', P .. 'i:' .. g, key, 1)
+  return true
+end
+
+-- A bundle becomes the entry of its key; how the key failed before is forgotten.
+local function enter(g, key, record)
+  local _, bytes = token_and_bytes(record)
+  redis.call('HSET', P .. 'e:' .. g, key, record)
+  redis.call('HINCRBY', KEYS[1], 'bytes', bytes)
+  redis.call('ZADD', P .. 'generations', g, g)
+  redis.call('DEL', P .. 'f:' .. ref_of(g, key))
 end
 
 local function remove_claim(ref, queue)
@@ -42,7 +70,7 @@ local function remove_claim(ref, queue)
   redis.call('UNLINK', P .. 'c:' .. ref, P .. 'w:' .. ref)
 end
 
--- The count falls by one. At 0 the entry becomes idle, a queued claim goes; a running one finishes, or is
+-- The count falls by one; the caller has changed the job's map. At 0 the entry becomes idle, a queued claim goes; a running one finishes, or is
 -- marked unwanted when its job was cancelled.
 local function give_back(g, key, run, cancelled)
   local left = redis.call('HINCRBY', P .. 'i:' .. g, key, -1)
@@ -67,8 +95,8 @@ end
 -- A finished claim: its waiters stand in line to be told (by tell, in chunks).
 local function finish_claim(ref, queue, token)
   if redis.call('EXISTS', P .. 'w:' .. ref) == 1 then
-    local waiting = 't:' .. ref .. ':' .. token
-    redis.call('RENAME', P .. 'w:' .. ref, P .. waiting)
+    local waiting = ref .. ':' .. token
+    redis.call('RENAME', P .. 'w:' .. ref, P .. 't:' .. waiting)
     redis.call('RPUSH', P .. 'told', waiting)
   end
   remove_claim(ref, queue)

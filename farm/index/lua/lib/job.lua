@@ -29,6 +29,14 @@ local function end_job(job, how)
   redis.call('ZREM', P .. 'jobs', job)
 end
 
+-- A job that ended while its members were away lives on: what is still buried is its map again, and its line in
+-- graves finds nothing to bury.
+local function unbury(run)
+  if redis.call('EXISTS', P .. 'g:' .. run) == 1 then
+    redis.call('RENAME', P .. 'g:' .. run, P .. 'map:' .. run)
+  end
+end
+
 local function start_job(job, incarnation, mode, priority, owner, floor)
   redis.call('HSET', P .. 'j:' .. job, 'incarnation', incarnation, 'mode', mode, 'priority', priority,
     'owner', owner, 'floor', floor, 'created_ms', text(now))

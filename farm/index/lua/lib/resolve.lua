@@ -27,9 +27,10 @@ local function pin(g, run, keys)
   redis.call('HSET', P .. 'map:' .. run, with_values(keys, { all = g .. 'i' }))
 end
 
-local function refuse(g, key, run, held, failure, remembered)
+local function refuse(g, key, run, failure, remembered)
+  local interested = is_interested(g, key, run)
   redis.call('HSET', P .. 'map:' .. run, key, g .. 'f' .. remembered .. failure)
-  if held then
+  if interested then
     give_back(g, key, run, false)
   end
   return remembered == '1' and 'r' or 'f', failure
@@ -42,48 +43,41 @@ local function resolve_missing(g, key, run, held)
   if redis.call('EXISTS', P .. 'c:' .. ref) == 1 then
     redis.call('SADD', P .. 'w:' .. ref, run)
     redis.call('HDEL', P .. 'c:' .. ref, 'unwanted')
-    if not held then
-      add_interest(g, key)
-      redis.call('HSET', P .. 'map:' .. run, key, g .. 'i')
+    if add_interest(g, key, run) then
       redis.call('HINCRBY', KEYS[1], 'joins', 1)
     end
     return 'j', ''
   end
   local failed = redis.call('HMGET', P .. 'f:' .. ref, 'error', 'expires_ms')
   if failed[1] and held then
-    return refuse(g, key, run, true, failed[1], '0')
+    return refuse(g, key, run, failed[1], '0')
   elseif failed[1] and now < tonumber(failed[2]) then
-    return refuse(g, key, run, false, failed[1], '1')
+    return refuse(g, key, run, failed[1], '1')
   end
   return 'a', ''
 end
 
--- What the map holds for a key: the generation, and the answer when it is final.
-local function mapped(value, floor)
+-- What the job's map holds for a key: generation, state and rest. What lies below the floor is given back.
+local function mapped(run, key, value, floor)
   if not value then
     return nil
   end
   local g, state, rest = string.match(value, '^(%d+)(.)(.*)$')
-  if tonumber(g) < tonumber(floor) then
-    return nil, g, state
+  if tonumber(g) >= tonumber(floor) then
+    return g, state, rest
   end
-  return g, nil, state, rest
+  if redis.call('HDEL', P .. 'map:' .. run, key) == 1 and state == 'i' then
+    give_back(g, key, run, false)
+  end
 end
 
--- Returns states (letters), payloads (record or failure), generations and held, each one a key.
+-- Returns states (letters), payloads (record or failure) and generations, each one a key.
 local function resolve(run, floor, keys)
-  local g_now = current_generation()
-  if tonumber(floor) > tonumber(g_now) then
-    redis.call('HSET', KEYS[1], 'generation', floor)
-    g_now = floor
-  end
+  local g_now = reach(floor)
   local states, payloads, generations, held = {}, {}, {}, {}
   local order, groups = {}, {}
   for n, value in ipairs(redis.call('HMGET', P .. 'map:' .. run, unpack(keys))) do
-    local g, below, state, rest = mapped(value, floor)
-    if below and state == 'i' then
-      give_back(below, keys[n], run, false)
-    end
+    local g, state, rest = mapped(run, keys[n], value, floor)
     if g and state == 'f' then
       states[n], payloads[n] = string.sub(rest, 1, 1) == '1' and 'r' or 'f', string.sub(rest, 2)
     else
@@ -118,7 +112,7 @@ local function resolve(run, floor, keys)
       redis.call('HINCRBY', KEYS[1], 'hits', #fresh)
     end
   end
-  return states, payloads, generations, held
+  return states, payloads, generations
 end
 
 -- The reply of acquire and claim; one generation stands for all when all are the same.

@@ -1,0 +1,224 @@
+"""announce: what the index lost, its users bring back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from farm.index.jobs import Holding
+from farm.index.outcomes import Failure, Hit, Lost, NotOpen, UnknownJob
+from tests.lua.world import CLAIM_LEASE, LEASE, QUEUE, RULES, World, key, keys, kinds, record_of
+
+
+def lost_everything(world: World) -> None:
+    """The server comes back empty; whoever finds it so opens the namespace."""
+    world.redis.flushall()
+    world.pass_time(1000)
+    world.index.open(1)
+
+
+def test_after_a_flush_every_member_brings_back_what_it_holds(world: World) -> None:
+    who, other = world.join(), world.join(member="m2")
+    held = world.compiled(who, *keys(6))
+    lost_everything(world)
+    assert world.index.heartbeat(who) == UnknownJob()
+    assert world.index.announce(who, held[:4]) == [each.record for each in held[:4]]
+    world.resend_unchanged("announce")
+    assert world.index.announce(other, held[2:]) == [each.record for each in held[2:]]
+    world.resend_unchanged("announce")
+    assert world.pins(*keys(6)) == [1] * 6
+    assert world.index.acquire(who, keys(6)) == [Hit(1, each.record.pack()) for each in held]
+    world.resend_unchanged("announce")
+    assert world.join().incarnation == who.incarnation
+
+
+def test_without_holdings_the_membership_alone_comes_back(world: World) -> None:
+    who = world.join()
+    lost_everything(world)
+    assert world.index.announce(who, []) == []
+    world.resend_unchanged("announce")
+    assert kinds(world.claim(who, key(1))) == "C"
+    world.resend_unchanged("announce")
+
+
+def test_nothing_is_brought_back_into_a_namespace_that_is_not_open(world: World) -> None:
+    who = world.join()
+    held = world.compiled(who, key(1))
+    world.redis.flushall()
+    assert world.index.announce(who, held) == NotOpen()
+    assert world.rows() == {}
+
+
+def test_after_a_partial_loss_only_what_is_missing_comes_back(world: World) -> None:
+    """A failover lost the last second: one interest, one publish, whose claim is back."""
+    who, other = world.join(), world.join("other")
+    held = world.compiled(other, key(0), key(1))
+    world.claim(who, key(2))
+    taken = world.take("t")
+    world.index.acquire(other, [key(2)])
+    mine = [*held, Holding(1, key(2), record_of(taken.claim.token))]
+    assert world.index.announce(who, mine) == [each.record for each in mine]
+    world.resend_unchanged("announce")
+    assert world.pins(*keys(3)) == [2, 2, 2]
+    assert world.index.renew([taken.claim], CLAIM_LEASE) == ["lost"]
+    world.drain()
+    assert key(2) in world.told(other)
+
+
+def test_a_live_claim_is_over_when_somebody_has_the_bundle(world: World) -> None:
+    holder = world.join("holder")
+    held = world.compiled(holder, *keys(2))
+    lost_everything(world)
+    waiting = world.join("waiting")
+    world.claim(waiting, *keys(2))
+    taken = world.take("t")
+    world.index.announce(holder, held)
+    assert not world.snapshot().claims
+    world.resend_unchanged("announce")
+    assert world.index.publish(taken.claim, record_of(taken.claim.token)) == Lost()
+    world.resend_unchanged("announce")
+    world.drain()
+    assert world.told(waiting) == set(keys(2))
+    assert world.index.acquire(waiting, keys(2)) == [Hit(1, each.record.pack()) for each in held]
+
+
+def test_the_waiters_of_a_claim_that_ended_twice_before_they_were_told(world: World) -> None:
+    """A queued claim has no token: the waiters of the first end must not be forgotten at the second."""
+    holder, first, second = world.join("holder"), world.join("first"), world.join("second")
+    (held,) = world.compiled(holder, key(1))
+    for waiting in (first, second):
+        world.index.drop(1, key(1), held.record.token)
+        world.claim(waiting, key(1), nonce=waiting.job)
+        world.index.announce(holder, [held])
+    world.drain()
+    assert world.told(first) == world.told(second) == {key(1)}
+
+
+def test_a_tombstone_is_taken_back(world: World) -> None:
+    who = world.join()
+    held = world.compiled(who, key(1))
+    world.index.drop(1, key(1), held[0].record.token)
+    assert len(world.snapshot().tombs) == 1
+    assert world.index.announce(who, held) == [held[0].record]
+    assert not world.snapshot().tombs
+    world.resend_unchanged("announce")
+
+
+def test_where_another_bundle_is_current_the_caller_switches_to_it(world: World) -> None:
+    holder, other = world.join("holder"), world.join("other")
+    (held,) = world.compiled(holder, key(1))
+    lost_everything(world)
+    (current,) = world.compiled(world.join("other"), key(1))
+    assert current.record != held.record
+    assert world.index.announce(holder, [held]) == [current.record]
+    world.resend_unchanged("announce")
+    assert world.pins(key(1)) == [2]
+    assert world.index.heartbeat(other) == UnknownJob()
+
+
+def test_an_idle_entry_is_pinned_again(world: World) -> None:
+    held = world.idle(*keys(3))
+    who = world.join()
+    world.index.announce(who, held)
+    world.resend_unchanged("announce")
+    assert not world.snapshot().idle
+
+
+def test_an_adopted_bundle_ends_an_old_failure(world: World) -> None:
+    """Else a reader that drops it would be told of a failure from before it."""
+    holder = world.join("holder")
+    (held,) = world.compiled(holder, key(1))
+    lost_everything(world)
+    world.claim(world.join("failed"), key(1))
+    world.index.fail(world.take("t").claim, Failure("rejected", "no"), RULES)
+    world.index.announce(holder, [held])
+    world.index.drop(1, key(1), held.record.token)
+    assert kinds(world.index.acquire(holder, [key(1)])) == "A"  # type: ignore[arg-type]
+
+
+def test_the_id_lives_on_as_another_incarnation(world: World) -> None:
+    who = world.join()
+    held = world.compiled(who, key(1))
+    world.end(who)
+    new = world.join()
+    with world.unchanged():
+        assert world.index.announce(who, held) == UnknownJob(new.incarnation)
+        world.resend("announce")
+
+
+def test_a_member_that_was_away_too_long_brings_its_job_back_to_life(world: World) -> None:
+    """Its job has ended and is being buried; what is buried and what is held again are counted once."""
+    who = world.join()
+    held = world.compiled(who, *keys(6))
+    world.claim(who, key(9))
+    world.pass_time(LEASE)
+    assert world.index.end_lapsed() == 1
+    world.index.bury(limit=2)
+    world.index.announce(who, held)
+    world.resend_unchanged("announce")
+    world.index.acquire(who, keys(6))
+    assert world.pins(*keys(6)) == [1] * 6
+    taken = world.index.take(QUEUE, "w", "t", CLAIM_LEASE)
+    world.end(who)
+    assert world.pins(*keys(6), key(9)) == [0] * 7
+    assert not world.snapshot().graves
+    assert taken
+
+
+def test_an_announcement_that_comes_after_the_end_pins_for_one_lease_only(world: World) -> None:
+    who = world.join()
+    held = world.compiled(who, *keys(3))
+    world.index.announce(who, held)
+    world.index.leave(who)
+    world.index.bury(limit=1)
+    world.resend("announce")
+    assert world.pins(*keys(3)) == [1, 1, 1]
+    world.pass_time(LEASE)
+    assert world.index.end_lapsed() == 1
+    world.drain()
+    assert world.pins(*keys(3)) == [0, 0, 0]
+
+
+def test_a_raise_that_a_failover_lost_comes_back(world: World) -> None:
+    who = world.join()
+    held = Holding(3, key(1), record_of(7))
+    assert world.index.announce(replace(who, floor=2), [held]) == [held.record]
+    assert world.snapshot().generation == 3
+    world.resend_unchanged("announce")
+    world.end(who)
+    assert set(world.snapshot().idle) == {(3, key(1))}
+
+
+def test_an_older_holding_takes_nothing_from_what_the_job_has_since(world: World) -> None:
+    """One member asked again after the loss and waits for a newer generation; another still holds the old."""
+    who, other = world.join(), world.join(member="m2")
+    held = world.compiled(who, *keys(2))
+    lost_everything(world)
+    world.index.announce(other, [])
+    world.claim(replace(other, floor=2), key(0), key(1))
+    assert world.index.announce(who, held) == [None, None]
+    world.resend_unchanged("announce")
+    assert len(world.snapshot().claims) == 2
+    world.publish(world.take("t"))
+    world.drain()
+    assert len(world.told(other)) == 1
+    world.resend_unchanged("announce")
+
+
+def test_nothing_comes_back_from_below_the_floor(world: World) -> None:
+    who = world.join()
+    held = Holding(1, key(1), record_of(7))
+    assert world.index.announce(replace(who, floor=2), [held]) == [None]
+    assert world.snapshot().generation == 2
+    assert not world.snapshot().entries
+    world.resend_unchanged("announce")
+
+
+def test_a_failed_answer_gives_way_to_a_bundle(world: World) -> None:
+    who = world.join()
+    world.claim(who, key(1))
+    world.index.fail(world.take("t").claim, Failure("rejected", "no"), RULES)
+    world.index.acquire(who, [key(1)])
+    held = Holding(1, key(1), record_of(7))
+    assert world.index.announce(who, [held]) == [held.record]
+    world.resend_unchanged("announce")
+    assert world.pins(key(1)) == [1]
