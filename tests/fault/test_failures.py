@@ -19,7 +19,8 @@ from tests.support.kit import Kit, op, running, until
 
 def test_a_syntax_error_is_rejected_with_the_compilers_own_line_and_remembered(tmp_path: Path) -> None:
     with running(tmp_path) as kit:
-        good = {"name": "good", "type": "Add", "toolchain": "host", "source": {"text": 'extern "C" int f() { return 1; }'}}
+        right = 'extern "C" int f() { return 1; }'
+        good = {"name": "good", "type": "Add", "toolchain": "host", "source": {"text": right}}
         bad = {"name": "bad", "type": "Add", "toolchain": "host", "source": {"text": "int f() {\n  return 1\n}\n"}}
         path = tmp_path / "ops.json"
         path.write_text(json.dumps({"version": 1, "soc": platform.machine(), "ops": [good, bad]}))

@@ -107,7 +107,7 @@ def test_an_emptied_server_is_healed_by_the_jobs_that_live(tmp_path: Path) -> No
             held = job.compile(farm.load(str(manifest)))
             kit.redis().flushall()
             until(lambda: kit.redis().hlen(kit.index().prefix + "e:1") == 4, what="announced")
-            until(lambda: kit.farm().connection.registry.workers(), what="the worker registers again")
+            until(kit.farm().connection.registry.workers, what="the worker registers again")
             assert kit.redis().hvals(kit.index().prefix + "i:1") == [b"1"] * 4
             again = job.compile(farm.load(str(manifest)))
             assert [result.outcome for result in again] == ["hit"] * 4

@@ -38,6 +38,11 @@ class Submission:
         return self.results
 
 
+def command_queue(kit: Kit) -> str:
+    """The compile queue of the toolchain `command`."""
+    return next(offer.queue for offer in kit.farm().connection.registry.offers() if offer.toolchain == "command")
+
+
 def compiling(kit: Kit, id: str) -> int:
     """The process of an operator's compiler, once it runs."""
     until(lambda: kit.compiles(id) and processes_with(str(FAKECC)), what=f"{id} compiles")
@@ -103,9 +108,7 @@ def test_a_doubled_message_is_one_compile(tmp_path: Path) -> None:
     with running(tmp_path, workers=2) as kit:
         submission = Submission(kit, kit.manifest(op(kit, "one", seconds=2)))
         compiling(kit, "one")
-        queue = kit.farm().connection.registry.offers()[0].queue
-        queue = next(o.queue for o in kit.farm().connection.registry.offers() if o.toolchain == "command")
-        send_compiles(create(kit.farm().connection.addresses), str(kit.index().namespace), queue, 3)
+        send_compiles(create(kit.farm().connection.addresses), str(kit.index().namespace), command_queue(kit), 3)
         assert submission.join(20)[0].outcome == "compiled"
         assert kit.compiles() == 1
         assert kit.redis().hget(kit.index().prefix + "meta", "compiles") == b"1"
@@ -118,7 +121,7 @@ def test_messages_thrown_away_are_made_up_for(tmp_path: Path) -> None:
         submission = Submission(kit, kit.manifest(*[op(kit, f"op{n}") for n in range(6)]))
         until(lambda: kit.redis().hget(kit.index().prefix + "meta", "misses") == b"6", what="claimed")
         purge = subprocess.run(
-            [*CELERY, "purge", "-f", "-Q", next(o.queue for o in kit.farm().connection.registry.offers() if o.toolchain == "command")],
+            [*CELERY, "purge", "-f", "-Q", command_queue(kit)],
             env=kit.env, cwd=tmp_path, capture_output=True, text=True, check=True,
         )  # fmt: skip
         assert "purged" in purge.stdout.lower() or "6" in purge.stdout

@@ -22,10 +22,10 @@ def test_a_working_folder_with_its_own_workers_and_farm_and_nonsense_for_celery(
     nonsense = {"CELERY_BROKER_URL": "nonsense://nowhere", "CELERY_RESULT_BACKEND": "nonsense://nowhere"}
     celery = str(Path(sys.executable).with_name("celery"))
     with running(tmp_path, workers=0, **nonsense) as kit:
-        worker = subprocess.Popen(
-            [celery, "-A", "farm", "worker", "-c", "1"], env=kit.env, cwd=folder,
-            stdout=subprocess.DEVNULL, stderr=(tmp_path / "log-user").open("wb"),
-        )  # fmt: skip
+        with (tmp_path / "log-user").open("wb") as log:
+            worker = subprocess.Popen(
+                [celery, "-A", "farm", "worker", "-c", "1"], env=kit.env, cwd=folder, stdout=log, stderr=log
+            )
         try:
             done = subprocess.run(
                 [celery, "-A", "farm", "submit", str(kit.manifest(op(kit, "one"))), "--json",
@@ -102,7 +102,7 @@ def test_wrong_input_is_one_clear_line_and_exit_2(tmp_path: Path) -> None:
         garbage.write_bytes(os.urandom(10_000_000))
         check_refused(kit, garbage, "garbage", "garbage.yaml")
         check_refused(kit, tmp_path / "nowhere.json", "no file", "nowhere.json")
-        check_refused(kit, tmp_path, "a folder", tmp_path.name)
+        check_refused(kit, tmp_path, "a folder", "is a folder")
         assert kit.compiles() == 0
 
 

@@ -99,11 +99,11 @@ class Kit:
 
     def popen(self, command: list[str], **environment: str) -> subprocess.Popen[bytes]:
         """Start a process of the farm; stdout and stderr go to a file that failed tests show."""
-        log = (self.root / f"log-{len(self.processes)}").open("wb")
-        process = subprocess.Popen(
-            command, env=self.env | environment, cwd=self.root, stdout=log, stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL, start_new_session=True,
-        )  # fmt: skip
+        with (self.root / f"log-{len(self.processes)}").open("wb") as log:
+            process = subprocess.Popen(
+                command, env=self.env | environment, cwd=self.root, stdout=log, stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL, start_new_session=True,
+            )  # fmt: skip
         self.processes.append(process)
         return process
 
@@ -128,7 +128,8 @@ class Kit:
 
     def logs(self) -> str:
         """What all processes have printed."""
-        return "\n".join(f"--- {log.name}\n{log.read_text(errors='replace')[-4000:]}" for log in self.root.glob("log-*"))
+        texts = {log.name: log.read_text(errors="replace")[-4000:] for log in sorted(self.root.glob("log-*"))}
+        return "\n".join(f"--- {name}\n{text}" for name, text in texts.items())
 
     def close(self) -> None:
         """End everything."""
