@@ -26,7 +26,7 @@ check: lint ## everything that reads the code: lint, types, layers
 	@$(BIN)/lint-imports --no-logo
 
 lint: venv ## ruff: rules and format
-	@$(BIN)/ruff check -q
+	@$(BIN)/ruff check -q --output-format concise
 	@$(BIN)/ruff format -q --check
 
 fmt: venv ## ruff: mend what it can and format
