@@ -22,6 +22,7 @@ COMPILE_TASK = "farm.compile"
 
 #: Bounds for a broker that does not answer: an error within seconds, never a hang.
 _TRANSPORT = {"socket_connect_timeout": 2, "socket_timeout": 30, "socket_keepalive": True, "max_retries": 0}
+_MESSAGES_A_TRIP = 500
 _NO_RETRY = {"max_retries": 0, "interval_start": 0, "interval_step": 0, "interval_max": 0, "timeout": 2}
 
 
@@ -79,7 +80,11 @@ def send_compiles(application: Celery, namespace: str, queue: str, count: int) -
     Raises:
         kombu.exceptions.OperationalError: the broker did not take them; claims stay, wake-ups follow.
     """
-    with application.connection_for_write() as connection, application.amqp.Producer(connection) as producer:
+    with (
+        application.connection_for_write() as connection,
+        application.amqp.Producer(connection) as producer,
+        producer.batch(_MESSAGES_A_TRIP),
+    ):
         for _ in range(count):
             application.send_task(
                 COMPILE_TASK, args=[namespace, queue], queue=queue, producer=producer,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import secrets
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from kombu.exceptions import OperationalError
 
@@ -16,6 +18,9 @@ from farm.index.outcomes import Answer, Claimed
 from farm.request.model import Blob
 from farm.request.wire import pack
 from farm.store.store import Store
+
+if TYPE_CHECKING:
+    from celery import Celery
 
 #: A source up to this size travels in its claim; larger ones are objects of the store.
 INLINE_LIMIT_BYTES = 64 * 1024
@@ -32,6 +37,13 @@ class Claiming:
         self._say = say
         self._budget_bytes = INLINE_BUDGET_BYTES
         self._stored: set[bytes] = set()
+
+    @cached_property
+    def _application(self) -> Celery:
+        """Made when the first claim is sent: hits need no Celery, which takes a while to import."""
+        from farm.celery import create  # noqa: PLC0415
+
+        return create(self._addresses)
 
     def claim(self, part: Part, asks: Sequence[Ask]) -> list[Answer]:
         """Claim the keys of these asks and send one message for each claim that is now queued."""
@@ -56,19 +68,19 @@ class Claiming:
         """Send compile messages; a broker that does not take them is made up for by wake-ups."""
         if not owed:
             return
-        from farm.celery import create, send_compiles  # noqa: PLC0415 - Celery is not needed for hits
+        from farm.celery import send_compiles  # noqa: PLC0415
 
         try:
             for queue, count in owed.items():
-                send_compiles(create(self._addresses), str(part.namespace), queue, count)
+                send_compiles(self._application, str(part.namespace), queue, count)
         except (OperationalError, OSError) as error:
             self._say(f"the broker does not take compile messages ({error}); they are sent again")
 
     def is_drained(self, queue: str) -> bool:
         """Whether no message of the queue waits at the broker."""
-        from farm.celery import create, waiting_messages  # noqa: PLC0415
+        from farm.celery import waiting_messages  # noqa: PLC0415
 
         try:
-            return waiting_messages(create(self._addresses), queue) == 0
+            return waiting_messages(self._application, queue) == 0
         except (OperationalError, OSError):
             return False

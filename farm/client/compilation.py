@@ -49,6 +49,8 @@ class Compilation:
         self._fetching: dict[Future[Any], tuple[Ask, Holding]] = {}
         self._next_poll = time.monotonic() + POLL_SECONDS
         self._results: dict[int, Result] = {}
+        self._counts = count([])
+        self._total = sum(len(ask.positions) for ask in asks)
         self._compiling: tuple[str, ...] = ()
         self._store_deadline: float | None = None
 
@@ -69,7 +71,8 @@ class Compilation:
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
         for ask in self._asks:
-            self._results.update(ask.results())
+            if not ask.done:
+                self._results.update(ask.results())
         return [self._results[at] for at in sorted(self._results)]
 
     def _step(self, pool: ThreadPoolExecutor) -> None:
@@ -192,11 +195,11 @@ class Compilation:
             self._waiting.discard(ask)
             for at, result in ask.results():
                 self._results[at] = result
+                self._counts[result.outcome] += 1
                 self._report(result)
 
     def _say(self, text: str) -> None:
         self._report(notice=text)
 
     def _report(self, result: Result | None = None, notice: str | None = None) -> None:
-        total = sum(len(ask.positions) for ask in self._asks)
-        self._progress(Progress(total, count(list(self._results.values())), self._compiling, result, notice))
+        self._progress(Progress(self._total, dict(self._counts), self._compiling, result, notice))
