@@ -83,8 +83,10 @@ def _print(document: dict[str, Any], as_json: bool) -> None:
             click.echo(f"{op['name']}: {op['error']['kind']}{again}: {op['error']['message']}")
             if op["error"]["log_tail"]:
                 click.echo("  " + op["error"]["log_tail"].rstrip().replace("\n", "\n  "))
-    shown = ", ".join(f"{number} {outcome}" for outcome, number in document["counts"].items() if number)
-    click.echo(f"{document['state']}: {len(document['ops'])} operators, {shown} in {document['seconds']:.2f} s")
+    shown = ", ".join(f"{many} {outcome}" for outcome, many in document["counts"].items() if many)
+    number = len(document["ops"])
+    what = "1 operator" if number == 1 else f"{number} operators"
+    click.echo(f"{document['state']}: {what}, {shown} in {document['seconds']:.2f} s")
     folders = sorted({path.rsplit("/", 2)[0] for op in document["ops"] for path in op["files"].values()})
     for folder in folders:
         click.echo(f"kernels in {folder}")
