@@ -130,11 +130,7 @@ class _Pairs:
             if isinstance(value, _Twice):
                 name = value.name if isinstance(value.name, str) else shown(value.name)
                 raise InputError(f"{where}: {place((*path, name), op)}is given twice", "keep one of the two")
-            inside = (
-                value.items()
-                if isinstance(value, dict)
-                else enumerate(value if isinstance(value, list) else ())
-            )
+            inside = value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list) else ())
             todo += [((*path, step), item, item if len(path) == 1 else op) for step, item in inside]
 
 

@@ -14,6 +14,9 @@ from pathlib import Path
 
 from farm.request.values import FieldError, shown
 
+#: A tuning bank or a compiler is smaller; more would keep the submitter waiting for minutes.
+MAX_HASHED_BYTES = 16 * 2**30
+
 _WORDS = {
     errno.ENOENT: "does not exist",
     errno.ENOTDIR: "does not exist",
@@ -38,15 +41,15 @@ def read_file(path: Path, field: str, limit_bytes: int) -> bytes:
         except OSError as error:
             raise unreadable(path, field, error) from None
     if len(data) > limit_bytes:
-        raise FieldError(
-            f"{shown(str(path))} has more than {limit_bytes} bytes", f"valid: up to {limit_bytes}", field
-        )
+        raise FieldError(f"{shown(str(path))} has more than {limit_bytes} bytes", f"valid: up to {limit_bytes}", field)
     return data
 
 
 def file_sha256(path: Path, field: str) -> bytes:
-    """The sha256 of a regular file of any size, read piece by piece."""
+    """The sha256 of a regular file, read piece by piece; a size that no tool has (/proc/kcore) is refused."""
     with _open(path, field) as file:
+        if os.fstat(file.fileno()).st_size > MAX_HASHED_BYTES:
+            raise FieldError(f"{shown(str(path))} has more than {MAX_HASHED_BYTES // 2**30} GiB", "", field)
         try:
             return hashlib.file_digest(file, "sha256").digest()
         except OSError as error:

@@ -61,9 +61,7 @@ def scan(blob: Blob, data: bytes, where: str) -> Text:
     return Text(blob, tuple(names))
 
 
-def follow(
-    folder: Path, main: Text, beside: Mapping[str, Text], read: Callable[[Path, str], Text]
-) -> dict[str, Blob]:
+def follow(folder: Path, main: Text, beside: Mapping[str, Text], read: Callable[[Path, str], Text]) -> dict[str, Blob]:
     """The files that ``main`` (in ``folder``) includes, directly or not, by name relative to ``folder``.
 
     ``beside`` are files given by the manifest itself; they come first and are all part of the result.

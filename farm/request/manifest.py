@@ -21,9 +21,7 @@ STDIN = "-"
 MAX_MANIFEST_BYTES = 64 * 2**20
 
 
-def load(
-    path: str | os.PathLike[str], *, soc: str | None = None, toolchain: str | None = None
-) -> list[Request]:
+def load(path: str | os.PathLike[str], *, soc: str | None = None, toolchain: str | None = None) -> list[Request]:
     """The requests of a manifest file, or for ``-`` of standard input (whose folder is the working one).
 
     Args:
@@ -67,12 +65,13 @@ def parse(
     for at, op in enumerate(manifest.ops):
         try:
             request = _request(
-                op, op.soc or soc or manifest.soc, op.toolchain or toolchain or manifest.toolchain, reader
+                op,
+                _first_given(op.soc, soc, manifest.soc),
+                _first_given(op.toolchain, toolchain, manifest.toolchain),
+                reader,
             )
         except FieldError as error:
-            raise InputError(
-                f"{where}: {operator(at, {'name': op.name})}: {error.message}", error.fix
-            ) from None
+            raise InputError(f"{where}: {operator(at, {'name': op.name})}: {error.message}", error.fix) from None
         first = positions.setdefault(request.name, at)
         if first != at:
             raise InputError(
@@ -81,6 +80,10 @@ def parse(
             )
         requests.append(request)
     return requests
+
+
+def _first_given(*values: str | None) -> str | None:
+    return next((value for value in values if value is not None), None)
 
 
 def _of_version(document: object, where: str) -> dict[str, Any]:
@@ -124,11 +127,7 @@ def _request(op: OperatorFields, soc: str | None, toolchain: str | None, reader:
 
 def _argv(options: dict[str, Any]) -> list[str]:
     argv = options.get("argv")
-    if (
-        not isinstance(argv, list | tuple)
-        or not argv
-        or not all(isinstance(one, str) and one for one in argv[:1])
-    ):
+    if not isinstance(argv, list | tuple) or not argv or not all(isinstance(one, str) and one for one in argv[:1]):
         raise FieldError(
             "must be a list of texts, the command first",
             "for example [my-compiler, '{source}', -o, '{out}']",

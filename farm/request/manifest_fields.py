@@ -80,7 +80,8 @@ _WORDS = {
     "missing": "is missing",
     "int_type": "must be a whole number",
     "string_type": "must be text",
-    "string_unicode": "is not valid Unicode",
+    "invalid_key": "must be text",
+    "string_unicode": "holds text that is not valid Unicode",
     "dict_type": "must be a mapping",
     "model_type": "must be a mapping",
     "list_type": "must be a list",
@@ -101,8 +102,12 @@ def check_fields(document: dict[str, Any], where: str) -> ManifestFields:
 
 
 def _refusal(first: Any, others: int, document: dict[str, Any], where: str) -> InputError:
-    path = [step for step in first["loc"] if step != "[key]"]
-    kind, fix = first["type"], ""
+    path, kind, fix = list(first["loc"]), first["type"], ""
+    if path[-1:] == ["[key]"]:  # said of a name, which stands just before
+        path.pop()
+        path[-1] = shown(path[-1])
+    elif kind == "invalid_key" and path:
+        path[-1] = shown(path[-1])
     if kind == "extra_forbidden":
         what, fix = "is not a known field", _nearest(path)
     else:
@@ -110,7 +115,7 @@ def _refusal(first: Any, others: int, document: dict[str, Any], where: str) -> I
         if kind != "missing":
             what += f", given {shown(first['input'])}"
     ops = document.get("ops")
-    op = ops[path[1]] if isinstance(ops, list | tuple) and path[0] == "ops" and len(path) > 1 else None
+    op = ops[path[1]] if isinstance(ops, list | tuple) and path[:1] == ["ops"] and len(path) > 1 else None
     more = f" (and {others} more)" if others else ""
     return InputError(f"{where}: {place(path, op)}{what}{more}", fix)
 

@@ -76,9 +76,7 @@ def from_wire(packed: object) -> dict[str, OptionSpec]:
         if not isinstance(packed, Mapping):
             raise TypeError("not a mapping")
         return {
-            str(name): OptionSpec(
-                one["kind"], one["default"], tuple(map(str, one["choices"])), str(one["doc"])
-            )
+            str(name): OptionSpec(one["kind"], one["default"], tuple(map(str, one["choices"])), str(one["doc"]))
             for name, one in packed.items()
         }
     except (KeyError, TypeError, ValueError, AttributeError, FieldError) as error:
@@ -112,9 +110,7 @@ def _is_strings(value: Value) -> bool:
 
 
 def _is_flat_map(value: Value) -> bool:
-    return isinstance(value, Mapping) and not any(
-        isinstance(item, tuple | Mapping) for item in value.values()
-    )
+    return isinstance(value, Mapping) and not any(isinstance(item, tuple | Mapping) for item in value.values())
 
 
 _FITS: dict[Kind, Callable[[Value], bool]] = {

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from farm.request.values import join, printable
+from farm.request.values import join, printable, shown
 
 
 def operator(position: int, op: object) -> str:
     """``operator 'add'``, or ``operator #4`` (counted from 1) when it has no usable name."""
     name = op.get("name") if isinstance(op, dict) else None
-    return (
-        f"operator '{printable(name)}'"
-        if isinstance(name, str) and name.strip()
-        else f"operator #{position + 1}"
-    )
+    if not isinstance(name, str) or not name.strip():
+        return f"operator #{position + 1}"
+    return f"operator '{name}'" if printable(name) == name else f"operator {shown(name)}"
 
 
 def place(path: Sequence[str | int], op: object = None) -> str:

@@ -62,7 +62,7 @@ class Reader:
             field = "options.argv[0]"
             beside = "/" in argv0 and not argv0.startswith("/")
             wanted = str(self._path(argv0, field)) if beside else argv0
-            found = shutil.which(wanted) if "\0" not in wanted else None
+            found = shutil.which(wanted)
             if found is None:
                 raise FieldError(
                     f"{shown(argv0)} is not an executable file on this machine",
@@ -93,7 +93,10 @@ class Reader:
         return Source(suffix if _SUFFIX.fullmatch(suffix) else "", main.blob, files, include_dirs)
 
     def _given(self, text: str, field: str) -> Text:
-        data = text.encode()
+        try:
+            data = text.encode()
+        except UnicodeEncodeError:
+            raise FieldError("is not valid Unicode", "remove the lone surrogate", field) from None
         with within(field):
             return scan(Blob.of(data), data, "it")
 
@@ -110,7 +113,7 @@ class Reader:
             blobs: dict[str, Blob] = {}
             size_bytes = 0
             with within(field):
-                for file, path in include_files(self._path(name, ""), ""):
+                for file, path, _ in include_files(self._path(name, ""), ""):
                     blobs[file] = self._read(path, file).blob
                     size_bytes += blobs[file].size_bytes
                     check_include_set(len(blobs), size_bytes)
@@ -126,4 +129,9 @@ class Reader:
             )
         if not name:
             raise FieldError("is empty", "name a file or folder", field)
+        try:
+            if b"\0" in os.fsencode(name):
+                raise ValueError
+        except ValueError:  # also a lone surrogate
+            raise FieldError(f"{shown(name)} is not a file name", "", field) from None
         return self._folder / name

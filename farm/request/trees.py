@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from farm.request.canonical import canonical_bytes
-from farm.request.files import file_sha256, unreadable
+from farm.request.files import MAX_HASHED_BYTES, file_sha256, unreadable
 from farm.request.model import MAX_INCLUDE_FILES
 from farm.request.values import FieldError, shown
 
@@ -17,8 +17,8 @@ from farm.request.values import FieldError, shown
 MAX_DEPENDS_FILES = 200_000
 
 
-def include_files(root: Path, field: str) -> Iterator[tuple[str, Path]]:
-    """Every regular file below an include folder, by relative name.
+def include_files(root: Path, field: str) -> Iterator[tuple[str, Path, int]]:
+    """Every regular file below an include folder: relative name, path, size in bytes.
 
     Symbolic links are followed only to what lies in the folder itself; others are left out, as are pipes and
     devices.
@@ -37,16 +37,23 @@ def depends_sha256(path: Path, field: str) -> bytes:
     Raises:
         FieldError: absent, unreadable, or too many files.
     """
-    if not path.is_dir():
+    try:
+        is_folder = stat.S_ISDIR(path.stat().st_mode)
+    except OSError as error:
+        raise unreadable(path, field, error) from None
+    if not is_folder:
         return file_sha256(path, field)
-    files = {
-        os.fsencode(name): file_sha256(file, field)
-        for name, file in _walk(path, field, inside_only=False, limit_files=MAX_DEPENDS_FILES)
-    }
+    found = list(_walk(path, field, inside_only=False, limit_files=MAX_DEPENDS_FILES))
+    if sum(size_bytes for _, _, size_bytes in found) > MAX_HASHED_BYTES:
+        raise FieldError(
+            f"{shown(str(path))} holds more than {MAX_HASHED_BYTES // 2**30} GiB", "name a smaller folder", field
+        )
+    files = {os.fsencode(name): file_sha256(file, field) for name, file, _ in found}
     return hashlib.sha256(b"folder\0" + canonical_bytes(files)).digest()
 
 
-def _walk(root: Path, field: str, *, inside_only: bool, limit_files: int) -> Iterator[tuple[str, Path]]:
+def _walk(root: Path, field: str, *, inside_only: bool, limit_files: int) -> Iterator[tuple[str, Path, int]]:
+    """Name below the root, path and size in bytes of each regular file."""
     real_root = os.path.realpath(root)
     seen = 0
     #: Folder, name below the root, and the real paths above it: a link back to one of those is a loop.
@@ -61,12 +68,12 @@ def _walk(root: Path, field: str, *, inside_only: bool, limit_files: int) -> Ite
                     "name a smaller folder",
                     field,
                 )
-            real = os.path.realpath(entry.path) if entry.is_symlink() else f"{above[-1]}/{entry.name}"
+            real = os.path.realpath(entry.path) if entry.is_symlink() else f"{above[-1].rstrip('/')}/{entry.name}"
             if inside_only and not real.startswith(real_root.rstrip("/") + "/"):
                 continue
-            mode = _mode(entry)
+            mode, size_bytes = _mode_and_size(entry)
             if stat.S_ISREG(mode):
-                yield below + entry.name, Path(entry.path)
+                yield below + entry.name, Path(entry.path), size_bytes
             elif stat.S_ISDIR(mode) and real not in above:
                 todo.append((Path(entry.path), f"{below}{entry.name}/", (*above, real)))
 
@@ -79,12 +86,11 @@ def _entries(folder: Path, field: str) -> list[os.DirEntry[str]]:
         raise FieldError(f"{shown(str(folder))} is not a folder", "name a folder", field) from None
     except OSError as error:
         raise unreadable(folder, field, error) from None
-    except ValueError:
-        raise FieldError(f"{shown(str(folder))} is not a folder name", "", field) from None
 
 
-def _mode(entry: os.DirEntry[str]) -> int:
+def _mode_and_size(entry: os.DirEntry[str]) -> tuple[int, int]:
     try:
-        return entry.stat().st_mode
+        found = entry.stat()
     except OSError:  # a link to nothing, or to itself
-        return 0
+        return 0, 0
+    return found.st_mode, found.st_size

@@ -77,9 +77,7 @@ def text(value: object, field: str) -> str:
     try:
         normal.encode()
     except UnicodeEncodeError:
-        raise FieldError(
-            f"is not valid Unicode: {shown(value)}", "remove the lone surrogate", field
-        ) from None
+        raise FieldError(f"is not valid Unicode: {shown(value)}", "remove the lone surrogate", field) from None
     return normal
 
 

@@ -40,9 +40,7 @@ def read_yaml(text: str, where: str) -> object:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         at = f" line {mark.line + 1} column {mark.column + 1}" if mark else ""
-        raise InputError(
-            f"{where}{at}: not YAML: {error.problem or error.context}", "mend the file"
-        ) from None
+        raise InputError(f"{where}{at}: not YAML: {error.problem or error.context}", "mend the file") from None
     except yaml.YAMLError as error:
         raise InputError(f"{where}: not YAML: {shown(str(error))}", "mend the file") from None
     return builder.document
@@ -97,7 +95,7 @@ class _Builder:
         if event.tag is not None and event.tag not in _TEXT_TAGS:
             raise self._wrong_tag(event.tag)
         value: object = text
-        if event.implicit[0]:
+        if event.implicit[0] and event.tag is None:
             if text == "<<" and self._wants_key():
                 self._open[-1].key = _MERGE
                 return

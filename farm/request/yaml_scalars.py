@@ -28,9 +28,7 @@ _HEX = re.compile(r"0x[0-9a-fA-F]{1,32}")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt \t].*)?")
 #: Octal, binary, grouped and base-60 numbers of YAML 1.1.
-_OLD_NUMBER = re.compile(
-    r"[-+]?(0[0-9_]+|0o[0-7]+|0b[01_]+|0x[0-9a-fA-F_]+|[0-9][0-9_]*(:[0-5]?[0-9])*(\.[0-9_]*)?)"
-)
+_OLD_NUMBER = re.compile(r"[-+]?(0[0-9_]+|0o[0-7]+|0b[01_]+|0x[0-9a-fA-F_]+|[0-9][0-9_]*(:[0-5]?[0-9])*(\.[0-9_]*)?)")
 
 
 def plain(scalar: str) -> bool | int | float | str | None:

@@ -1,0 +1,164 @@
+"""Headers and include folders are found as a compiler would find them."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+import pytest
+
+from tests.unit.request.conftest import Project
+
+
+def test_headers_are_followed_relative_to_who_includes(project: Project) -> None:
+    project.file("k/add.cu", '#include "sub/a.h"\n#include <vector>\n#include "not-there.h"\n#include MACRO\n')
+    project.file("k/sub/a.h", '#include "b.h"\n#include "../../up/c.h"\n#include "a.h"\n')
+    project.file("k/sub/b.h", '#include "./../sub//a.h"\n')
+    project.file("up/c.h", '#include "../k/add.cu"\n#include "d/e.h"\n')
+    project.file("up/d/e.h", "// e")
+    project.file("k/unrelated.h", "// no")
+    assert set(project.files()) == {
+        "sub/a.h",
+        "sub/b.h",
+        "../up/c.h",
+        "../up/d/e.h",
+        "../k/add.cu",
+        "../k/sub/a.h",
+        "../k/sub/b.h",
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ('#include "h.h"', True),
+        ('  #\tinclude\t"h.h" // x', True),
+        ('#include"h.h"', True),
+        ('# /* a */ include /* b * c */ "h.h"', True),
+        ('/* a */ #include "h.h"', True),
+        ('%:include "h.h"', True),
+        ('#include \\\n "h.h"', True),
+        ('#inc\\\r\nlude "h.h"', True),
+        ('\r\n#include "h.h"\r\n', True),
+        ('\ufeff#include "h.h"', True),
+        ('#import "h.h"', True),
+        ('#include_next "h.h"', True),
+        ('const char x[] = {\n#embed "h.h"\n};', True),
+        ('#if __has_include("h.h")', True),
+        ('#if defined(X) && __has_include ( "h.h" )', True),
+        ("#include <h.h>", False),
+        ('// #include "h.h"', False),
+        ('x = "#include \\"h.h\\"";', False),
+        ('#includes "h.h"', False),
+        ('#include "H.h"', False),
+    ],
+)
+def test_ways_to_write_an_include(project: Project, line: str, found: bool) -> None:
+    project.file("k/add.cu", line)
+    project.file("k/h.h", "// h")
+    assert project.files() == ({"h.h": b"// h"} if found else {})
+
+
+def test_an_include_by_absolute_path_is_refused(project: Project, refused: Any) -> None:
+    for line in ('#include "/usr/include/x.h"', "#include </usr/include/x.h>", '#if __has_include("/x.h")'):
+        project.file("k/half.h", line)
+        assert "operator 'add': field source.path: half.h includes '/" in refused()
+        project.op["source"] = {"text": line}
+        assert "operator 'add': field source.text: it includes '/" in refused()
+        project.op["source"] = {"text": "", "files": {"a.h": line}}
+        assert "operator 'add': field source.files.a.h: it includes '/" in refused()
+        project.op["source"] = {"text": "", "include_dirs": ["k"]}
+        assert "operator 'add': field source.include_dirs[0]: half.h includes '/" in refused()
+        project.op["source"] = {"path": "k/add.cu"}
+
+
+def test_an_include_far_up_is_refused(project: Project, refused: Any) -> None:
+    project.file("k/add.cu", f'#include "{"../" * 9}etc/passwd"')
+    assert "more than 8 folders up" in refused()
+
+
+def test_an_unreadable_header_is_refused(project: Project, refused: Any) -> None:
+    (project.folder / "k/half.h").unlink()
+    (project.folder / "k/half.h").symlink_to("half.h")
+    assert "operator 'add': field source.path: " in refused()
+    assert "k/half.h' is a loop of symbolic links" in refused()
+    (project.folder / "k/half.h").unlink()
+    os.mkfifo(project.folder / "k/half.h")
+    assert "k/half.h' is not a regular file" in refused()
+
+
+def test_given_files_come_before_those_on_disk(project: Project) -> None:
+    project.op["source"]["files"] = {"half.h": '#include "more.h"\n', "gen/x.h": '#include "y.h"'}
+    project.put(**{"k/more.h": "// more", "k/gen/y.h": "// y"})
+    assert project.files() == {
+        "half.h": b'#include "more.h"\n',
+        "more.h": b"// more",
+        "gen/x.h": b'#include "y.h"',
+        "gen/y.h": b"// y",
+    }
+
+
+def test_a_very_long_line_is_scanned_once(project: Project) -> None:
+    for piece in ("/**/", "/*", " ", "/* * ", "#include ", "__has_include(", "#include /*", "\\\n", "/*\n", "#\n"):
+        project.file("k/half.h", piece * (2**21 // len(piece)))
+        begun = time.monotonic()
+        project.load()
+        assert time.monotonic() - begun < 2
+
+
+def test_content_is_taken_byte_for_byte(project: Project) -> None:
+    content = b'\xff\xfe\x00 #include "half.h"\r\n'
+    project.file("k/add.cu", content)
+    assert project.load().source.main.data == content
+
+
+def test_include_folders_keep_their_order_and_hold_all_regular_files(project: Project) -> None:
+    project.put(**{"inc/a.h": "1", "inc/s/b.hpp": "2", "inc/.hidden": "3", "other/a.h": "4", "outside.h": "no"})
+    inc = project.folder / "inc"
+    (inc / "in.h").symlink_to("a.h")
+    (inc / "alias").symlink_to("s")
+    (inc / "out.h").symlink_to(project.folder / "outside.h")
+    (inc / "up").symlink_to("..")
+    (inc / "self").symlink_to(".")
+    (inc / "s/loop").symlink_to("loop")
+    (inc / "broken").symlink_to("nowhere")
+    os.mkfifo(inc / "pipe")
+    project.op["source"]["include_dirs"] = ["inc", str(project.folder / "other")]
+    first, second = project.load().source.include_dirs
+    assert {name: blob.data for name, blob in first.items()} == {
+        "a.h": b"1",
+        "s/b.hpp": b"2",
+        ".hidden": b"3",
+        "in.h": b"1",
+        "alias/b.hpp": b"2",
+    }
+    assert {name: blob.data for name, blob in second.items()} == {"a.h": b"4"}
+
+
+def test_a_wrong_include_folder(project: Project, refused: Any) -> None:
+    for name, told in (
+        ("nowhere", "does not exist"),
+        ("x" * 5000, "has a name that is too long"),
+        ("k/half.h", "is not a folder"),
+        ("", "is empty"),
+        ("a\0b", "is not a"),
+    ):
+        project.op["source"]["include_dirs"] = ["k", name]
+        line = refused()
+        assert "operator 'add': field source.include_dirs[1]: " in line
+        assert told in line
+
+
+def test_include_sets_are_bounded(project: Project, refused: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.put(**{f"inc/{at}.h": "x" for at in range(30)})
+    project.op["source"]["include_dirs"] = ["inc"]
+    monkeypatch.setattr("farm.request.trees.MAX_INCLUDE_FILES", 29)
+    assert "field source.include_dirs[0]: " in refused()
+    assert "holds more than 29 files and folders" in refused()
+    monkeypatch.undo()
+    monkeypatch.setattr("farm.request.model.MAX_INCLUDE_BYTES", 20)
+    assert "has too many headers" in refused()
+    project.op["source"] = {"path": "k/add.cu"}
+    project.file("k/half.h", "x" * 21)
+    assert "operator 'add': field source.path: has too many headers" in refused()
