@@ -27,7 +27,7 @@ check: lint ## everything that reads the code: lint, types, layers
 
 lint: venv ## ruff: rules and format
 	@$(BIN)/ruff check -q --output-format concise
-	@$(BIN)/ruff format -q --check
+	@$(BIN)/ruff format -q --check --output-format concise
 
 fmt: venv ## ruff: mend what it can and format
 	@$(BIN)/ruff check -q --fix
