@@ -18,7 +18,7 @@ help: ## show this list
 demo: venv ## start a farm here, compile 40 C++ operators twice, show cold against warm
 	@$(BIN)/python deploy/demo.py
 
-test: venv ## run all tests (about a minute)
+test: venv ## run all tests (some minutes)
 	@$(BIN)/python -m pytest -q
 
 check: lint ## everything that reads the code: lint, types, layers
