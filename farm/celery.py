@@ -69,7 +69,7 @@ def _configuration(addresses: Addresses) -> dict[str, Any]:
         "task_publish_retry": False,
         "worker_disable_prefetch": True,
         "worker_prefetch_multiplier": 1,
-        "worker_pool": "threads",
+        "worker_pool": "workers.pool:TaskPool",
         "worker_cancel_long_running_tasks_on_connection_loss": False,
     }
 

@@ -1,10 +1,10 @@
 """Every error a user can meet, in one tree.
 
-    FarmError                 code, message, fix, exit_code
-    ├── InputError      (2)   the request, the manifest or an option is wrong: the submitter mends it
-    ├── FarmUnavailable (3)   the index, the store or a worker can not be reached: the operator mends it
-    ├── FarmRefused     (3)   it can be reached, but must not be used as it is set up
-    └── CompileFailed   (1)   an operator failed and the caller asked for an exception
+FarmError                 code, message, fix, exit_code
+├── InputError      (2)   the request, the manifest or an option is wrong: the submitter mends it
+├── FarmUnavailable (3)   the index, the store or a worker can not be reached: the operator mends it
+├── FarmRefused     (3)   it can be reached, but must not be used as it is set up
+└── CompileFailed   (1)   an operator failed and the caller asked for an exception
 """
 
 from __future__ import annotations

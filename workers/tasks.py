@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 #: Queues of compile work begin so; a worker that is given others only is none of ours.
 PREFIX = "compile."
-_POOL_MODULE = "celery.concurrency.thread"
+_POOL_MODULE = "workers.pool"
 
 _worker: CompileWorker | None = None
 

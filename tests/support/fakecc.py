@@ -1,10 +1,10 @@
 """A compiler that tests can steer: its source is a JSON object that says what to do.
 
-    counter   file to which one line is appended for each run (so "compiled once" can be asserted)
-    seconds   how long it runs                      files   names and sizes of what it leaves
-    stamp     text put into every file              exit    exit code, after writing `say` to stderr
-    signal    signal with which it ends itself      helper  start a helper in a session of its own, for `helper` s
-    once      do as told only on the first run (a file beside the counter remembers it), then succeed
+counter   file to which one line is appended for each run (so "compiled once" can be asserted)
+seconds   how long it runs                      files   names and sizes of what it leaves
+stamp     text put into every file              exit    exit code, after writing `say` to stderr
+signal    signal with which it ends itself      helper  start a helper in a session of its own, for `helper` s
+once      do as told only on the first run (a file beside the counter remembers it), then succeed
 """
 
 from __future__ import annotations

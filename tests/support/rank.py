@@ -1,6 +1,6 @@
 """One process of a training job, for tests: says "ready", waits for a line, compiles, prints what it got.
 
-    python rank.py MANIFEST FOLDER JOB_ID|- [hold]     "hold": prints, then keeps its pins until stdin closes
+python rank.py MANIFEST FOLDER JOB_ID|- [hold]     "hold": prints, then keeps its pins until stdin closes
 """
 
 from __future__ import annotations
