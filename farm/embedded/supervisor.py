@@ -32,6 +32,8 @@ RESTARTS, RESTART_WINDOW_SECONDS = 5, 60.0
 WORKER_STOP_SECONDS = 10.0
 
 _TICK_SECONDS = 0.1
+#: Nothing is learned from other workers, and asking them takes a second.
+_ALONE = ("--without-gossip", "--without-mingle")
 
 
 def run(settings: Settings, workers: int, registered: Callable[[EmbeddedFarm], bool]) -> int:

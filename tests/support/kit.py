@@ -111,7 +111,10 @@ class Kit:
         """Start a worker and wait until it has registered."""
         before = len(self.farm().connection.registry.workers())
         name = f"w{len(self.processes)}@%h"
-        worker = self.popen([*CELERY, "worker", "-c", str(slots), "-n", name, "-l", "INFO"], **environment)
+        worker = self.popen(
+            [*CELERY, "worker", "-c", str(slots), "-n", name, "-l", "INFO", "--without-gossip", "--without-mingle"],
+            **environment,
+        )
         until(
             lambda: len(self.farm().connection.registry.workers()) > before or worker.poll() is not None,
             30,
