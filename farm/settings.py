@@ -56,6 +56,10 @@ class Settings(BaseModel):
         """Four renewals fit into one claim lease, so three may be lost."""
         return self.claim_lease_seconds / 4
 
+    def shared(self) -> dict[str, float]:
+        """The settings by which all clients and workers of a farm must agree, by their environment variable."""
+        return {PREFIX + name.upper(): float(getattr(self, name)) for name in _SHARED}
+
     @classmethod
     def read(cls, environ: Mapping[str, str] | None = None, **given: Any) -> Settings:
         """Read the environment, let given values win, and check the whole.
@@ -91,6 +95,9 @@ class Settings(BaseModel):
                     fix="a lease must outlive a lost renewal: shorten the first or lengthen the second",
                 )
 
+
+#: Whoever ends an attempt, a worker or a waiting client, acts by its own values of these.
+_SHARED = ("claim_lease_seconds", "failure_ttl_seconds", "max_attempts")
 
 #: (period, lease): the period must fit into the lease twice, so that one lost call ends nothing.
 _MUST_FIT_TWICE = (("heartbeat_seconds", "job_lease_seconds"),)

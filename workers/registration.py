@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
+from dataclasses import replace
 
 from redis.exceptions import RedisError
 
@@ -56,7 +58,8 @@ class Registration:
         lost = False
         while True:
             try:
-                self._registry.register(self._worker, self._offers, round(TTL_SECONDS * 1000))
+                worker = replace(self._worker, clock_ms=round(time.time() * 1000))
+                self._registry.register(worker, self._offers, round(TTL_SECONDS * 1000))
             except (RedisError, OSError) as error:
                 if not lost:
                     logger.warning("can not register: %s; still trying", error)

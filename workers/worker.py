@@ -16,6 +16,7 @@ from farm.index.index import Index
 from farm.index.registry import Worker
 from farm.namespace import Namespace
 from farm.settings import Settings
+from farm.versions import versions
 from workers import toolchains
 from workers.compile import Compiler
 from workers.keeping import Limits
@@ -82,7 +83,10 @@ class CompileWorker:
         """Register and begin to renew; called once, when messages can be received."""
         for name, reason in self._missing.items():
             logger.info("toolchain %s is not offered: %s", name, reason)
-        worker = Worker(self.id, socket.gethostname(), os.getpid(), slots, self.queues)
+        worker = Worker(
+            self.id, socket.gethostname(), os.getpid(), slots, self.queues, missing=dict(self._missing),
+            versions=versions(), settings=self._connection.settings.shared(),
+        )  # fmt: skip
         self._registration = Registration(self._connection.registry, worker, self._offers)
         self._registration.start()
         self._leases.start()

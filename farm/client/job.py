@@ -101,7 +101,7 @@ class Job:
     def _asks(self, requests: Sequence[Request]) -> list[Ask]:
         """The distinct keys that these requests ask for."""
         toolchains = Toolchains(self._connection.registry, self._link.call)
-        toolchains.load(self._connection.settings.no_worker_seconds if requests else 0, self._say)
+        toolchains.load(requests, self._connection.settings.no_worker_seconds if requests else 0, self._say)
         asks: dict[tuple[Namespace, bytes], Ask] = {}
         for position, request in enumerate(requests):
             part = self._part(Namespace(self.cache, request.soc))

@@ -25,6 +25,16 @@ All keys of a namespace share one hash tag, so that a cluster keeps them on one 
     g:run            hash    the map of an ended job, being drained                      drained
     graves           list    runs whose maps are drained, k|c first (keep or cancel)     drained
     tombs            zset    path -> condemned at (ms)                                   sweep
+
+Farm-wide, under a tag of their own:
+
+    identity         hash    farm_id, schema                                             never
+    namespaces       set     every namespace that was opened                             never
+    toolchains       hash    name.fingerprint -> what it is and offers                   never
+    first_seen       hash    name.fingerprint -> when it was first registered (ms)       never
+    defaults         hash    name -> fingerprint that new jobs shall use                 unset
+    workers          hash    worker -> row: slots, queues, host, pid                     lease
+    worker_leases    zset    worker -> its lease deadline (ms)                           lease
 """
 
 from __future__ import annotations
@@ -50,5 +60,7 @@ FARM = "opfarm:{farm}:"
 IDENTITY = FARM + "identity"
 NAMESPACES = FARM + "namespaces"
 TOOLCHAINS = FARM + "toolchains"
+FIRST_SEEN = FARM + "first_seen"
+DEFAULTS = FARM + "defaults"
 WORKERS = FARM + "workers"
 WORKER_LEASES = FARM + "worker_leases"

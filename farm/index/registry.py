@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, TypeVar
 
 import msgpack
 import redis
@@ -12,6 +12,8 @@ from packaging.version import InvalidVersion, Version
 
 from farm.index import names
 from farm.index.scripts import Scripts
+
+Row = TypeVar("Row", "Offer", "Worker")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +46,22 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """One worker process: where it runs, how many compiles at a time, from which queues."""
+    """One worker process: where it runs, how many compiles at a time, from which queues, and what it is."""
 
     id: str
     host: str
     pid: int
     slots: int
     queues: tuple[str, ...]
+    #: Toolchains that it does not offer, and why.
+    missing: Mapping[str, str] = field(default_factory=dict)
+    #: Of opfarm and of Python.
+    versions: Mapping[str, str] = field(default_factory=dict)
+    #: The settings by which workers and clients must agree, by their environment variable.
+    settings: Mapping[str, float] = field(default_factory=dict)
+    #: Its own clock when it last registered, and for how long that was.
+    clock_ms: int = field(default=0, compare=False)
+    lease_ms: int = field(default=0, compare=False)
 
 
 class Registry:
@@ -68,7 +79,8 @@ class Registry:
             row = asdict(offer)
             del row["first_seen_ms"]
             pairs += [f"{offer.toolchain}.{offer.fingerprint}", msgpack.packb(row)]
-        self.scripts.run("register", worker.id, msgpack.packb(asdict(worker)), ttl_ms, *pairs, now_ms=self.now_ms)
+        row = asdict(worker) | {"lease_ms": ttl_ms}
+        self.scripts.run("register", worker.id, msgpack.packb(row), ttl_ms, *pairs, now_ms=self.now_ms)
 
     def leave(self, worker_id: str) -> None:
         """Forget a worker at once; safe to repeat."""
@@ -77,19 +89,69 @@ class Registry:
     def workers(self) -> list[Worker]:
         """The workers whose lease is not over."""
         rows = (msgpack.unpackb(row) for row in self.scripts.run("live", now_ms=self.now_ms) if row)
-        return [Worker(**row | {"queues": tuple(row["queues"])}) for row in rows]
+        return [_known(Worker, row | {"queues": tuple(row["queues"])}) for row in rows]
+
+    def clock_leads_ms(self) -> dict[str, int]:
+        """By how much each live worker's clock was ahead of the server's when it last registered, by worker id."""
+        with self.server.pipeline(transaction=True) as pipe:
+            pipe.hgetall(names.WORKERS)
+            pipe.zrange(names.WORKER_LEASES, 0, -1, withscores=True)
+            rows, deadlines_ms = pipe.execute()
+        leads = {}
+        for worker_id, deadline_ms in deadlines_ms:
+            row = msgpack.unpackb(rows.get(worker_id, b"\x80"))
+            if row.get("clock_ms"):
+                leads[worker_id.decode()] = row["clock_ms"] - (int(deadline_ms) - row["lease_ms"])
+        return leads
 
     def offers(self) -> list[Offer]:
         """Every toolchain ever registered, best first for each name; its workers may be gone."""
         rows = self.server.hgetall(names.TOOLCHAINS)
-        seen = self.server.hgetall(names.FARM + "first_seen")
+        seen = self.server.hgetall(names.FIRST_SEEN)
         offers = [_offer(data, int(seen.get(field, 0))) for field, data in rows.items()]
         return sorted(sorted(offers, key=Offer.rank, reverse=True), key=lambda offer: offer.toolchain)
+
+    def preferred(self) -> list[Offer]:
+        """All offers, for each name in the order in which new jobs prefer them."""
+        live = {queue for worker in self.workers() for queue in worker.queues}
+        return in_order(self.offers(), live, self.defaults())
+
+    def defaults(self) -> dict[str, str]:
+        """The fingerprint that new jobs shall use, by toolchain, where somebody has set one."""
+        rows = self.server.hgetall(names.DEFAULTS)
+        return {toolchain.decode(): fingerprint.decode() for toolchain, fingerprint in rows.items()}
+
+    def set_default(self, toolchain: str, fingerprint: str | None) -> None:
+        """Set the fingerprint that new jobs shall use, or with None leave it to the rule; safe to repeat."""
+        if fingerprint is None:
+            self.server.hdel(names.DEFAULTS, toolchain)
+        else:
+            self.server.hset(names.DEFAULTS, toolchain, fingerprint)
+
+
+def in_order(offers: Iterable[Offer], live_queues: Collection[str], defaults: Mapping[str, str]) -> list[Offer]:
+    """Offers in the order in which new jobs prefer them: the default, then those with a live worker.
+
+    Args:
+        offers: as ``Registry.offers`` gives them; their order decides the rest.
+    """
+
+    def place(offer: Offer) -> tuple[str, bool, bool]:
+        is_default = defaults.get(offer.toolchain) == offer.fingerprint
+        return offer.toolchain, not is_default, offer.queue not in live_queues
+
+    return sorted(offers, key=place)
 
 
 def _offer(data: bytes, first_seen_ms: int) -> Offer:
     row = msgpack.unpackb(data)
-    return Offer(**row | {"socs": tuple(row["socs"]), "first_seen_ms": first_seen_ms})
+    return _known(Offer, row | {"socs": tuple(row["socs"]), "first_seen_ms": first_seen_ms})
+
+
+def _known(kind: type[Row], row: Mapping[str, Any]) -> Row:
+    """A row, perhaps of a newer version of opfarm, with what this one knows of it."""
+    names_known = {one.name for one in fields(kind)}
+    return kind(**{name: value for name, value in row.items() if name in names_known})
 
 
 def _version(text: str) -> Version:

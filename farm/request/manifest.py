@@ -26,7 +26,7 @@ def load(path: str | os.PathLike[str], *, soc: str | None = None, toolchain: str
 
     Args:
         soc: for operators that name none; comes before the manifest's own default.
-        toolchain: likewise.
+        toolchain: likewise; ``name`` or ``name@digits`` with the first digits of a fingerprint.
 
     Raises:
         InputError: one line that names file, operator and field; the submitter mends it.
@@ -64,12 +64,8 @@ def parse(
     positions: dict[str, int] = {}
     for at, op in enumerate(manifest.ops):
         try:
-            request = _request(
-                op,
-                _first_given(op.soc, soc, manifest.soc),
-                _first_given(op.toolchain, toolchain, manifest.toolchain),
-                reader,
-            )
+            named = _toolchain(op.toolchain, toolchain, manifest.toolchain)
+            request = _request(op, _first_given(op.soc, soc, manifest.soc), *named, reader)
         except FieldError as error:
             raise InputError(f"{where}: {operator(at, {'name': op.name})}: {error.message}", error.fix) from None
         first = positions.setdefault(request.name, at)
@@ -86,6 +82,16 @@ def _first_given(*values: str | None) -> str | None:
     return next((value for value in values if value is not None), None)
 
 
+def _toolchain(*given: str | None) -> tuple[str | None, str]:
+    """The name of the first one given; its fingerprint, or that of a later one with the same name."""
+    pairs = [one.partition("@") for one in given if one is not None]
+    for _, at, fingerprint in pairs:
+        if at and not fingerprint:
+            raise FieldError("has no fingerprint after the @", "give name or name@fingerprint", "toolchain")
+    name = pairs[0][0] if pairs else None
+    return name, next((fingerprint.lower() for other, _, fingerprint in pairs if other == name and fingerprint), "")
+
+
 def _of_version(document: object, where: str) -> dict[str, Any]:
     """The version is judged first: of another one, no other complaint would make sense."""
     if not isinstance(document, dict):
@@ -97,7 +103,7 @@ def _of_version(document: object, where: str) -> dict[str, Any]:
     return document
 
 
-def _request(op: OperatorFields, soc: str | None, toolchain: str | None, reader: Reader) -> Request:
+def _request(op: OperatorFields, soc: str | None, toolchain: str | None, fingerprint: str, reader: Reader) -> Request:
     for name, value in (("soc", soc), ("toolchain", toolchain)):
         if value is None:
             raise FieldError("is missing", f"give it to the operator, to the manifest, or as --{name}", name)
@@ -114,6 +120,7 @@ def _request(op: OperatorFields, soc: str | None, toolchain: str | None, reader:
         type=op.type,
         soc=soc or "",
         toolchain=toolchain or "",
+        fingerprint=fingerprint,
         inputs=_tensors(op.inputs, "inputs"),
         outputs=_tensors(op.outputs, "outputs"),
         attrs=op.attrs,

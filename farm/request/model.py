@@ -37,6 +37,8 @@ _DTYPE = re.compile(r"[A-Za-z0-9_]{1,64}")
 _SUFFIX = re.compile(r"(\.[A-Za-z0-9_+-]{1,16})?")
 _NAME_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,63}")
 _NAME_PART_WORDS = "1 to 64 letters, digits and . _ + -, the first a letter, digit or _"
+_FINGERPRINT = re.compile(r"([0-9a-f]{4,64})?")
+_FINGERPRINT_WORDS = "4 to 64 hex digits, the first of a fingerprint that toolchain ls shows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,9 @@ class Request:
     type: str
     soc: str
     toolchain: str
+    #: Digits with which the toolchain's fingerprint shall begin; empty leaves the choice to the farm. Which one it
+    #: became is in the key, how it was named is not.
+    fingerprint: str = ""
     inputs: tuple[Tensor, ...] = ()
     outputs: tuple[Tensor, ...] = ()
     attrs: Mapping[str, Value] = field(default_factory=dict)
@@ -149,6 +154,7 @@ class Request:
         _put(self, "type", label(self.type, "type"))
         for name in ("soc", "toolchain"):
             _put(self, name, word(getattr(self, name), name, _NAME_PART, _NAME_PART_WORDS))
+        _put(self, "fingerprint", word(self.fingerprint, "fingerprint", _FINGERPRINT, _FINGERPRINT_WORDS))
         if not isinstance(self.source, Source):
             raise FieldError(f"must be a Source, given {shown(self.source)}", "", "source")
         for name in ("inputs", "outputs"):

@@ -2,7 +2,8 @@
 
     msgpack [WIRE_VERSION, {field: value}]     a blob is [sha256, size in bytes, data or nil]
 
-Equal requests give equal bytes. Nothing that comes in is trusted: it passes the same checks as a manifest's.
+Equal requests give equal bytes. The digits that named a fingerprint stay behind: the queue is that choice.
+Nothing that comes in is trusted: it passes the same checks as a manifest's.
 """
 
 from __future__ import annotations
