@@ -14,8 +14,6 @@ from farm.errors import InputError
 if TYPE_CHECKING:
     from farm.index.registry import Offer, Registry, Worker
 
-_HEX = frozenset("0123456789abcdef")
-_DIGITS_MIN = 4
 _SHOWN_DIGITS = 12
 
 
@@ -99,14 +97,17 @@ def default(ctx: click.Context, name: str, fingerprint: str | None, unset: bool,
     version counts, then the first registered; those with a live worker come first. Jobs that run keep theirs.
     """
     from farm.client.toolchains import named_offer  # noqa: PLC0415
+    from farm.request.model import fingerprint_digits  # noqa: PLC0415
 
     if unset and fingerprint:
         raise InputError("a fingerprint and --unset are both given", fix="give one of them")
     registry = _registry()
     offers = _offers(registry, name)
-    if unset or fingerprint:
-        digits = (fingerprint or "").lower()
-        registry.set_default(name, None if unset else named_offer(offers, _checked(digits)).fingerprint)
+    if unset:
+        registry.set_default(name, None)
+    if fingerprint:
+        digits = fingerprint_digits(fingerprint.lower(), "FINGERPRINT")
+        registry.set_default(name, named_offer(offers, digits).fingerprint)
     chosen = registry.defaults().get(name)
     offer = next((one for one in offers if one.fingerprint == chosen), None)
     if as_json:
@@ -126,11 +127,3 @@ def _offers(registry: Registry, name: str) -> list[Offer]:
             f"no worker has ever offered a toolchain {name!r}", fix=f"there are: {known or 'none; start a worker'}"
         )
     return named
-
-
-def _checked(digits: str) -> str:
-    if not _DIGITS_MIN <= len(digits) <= 64 or set(digits) - _HEX:
-        raise InputError(
-            f"{digits!r} is no fingerprint", fix=f"give {_DIGITS_MIN} to 64 hex digits, as toolchain ls shows them"
-        )
-    return digits

@@ -11,7 +11,7 @@ from farm.errors import InputError
 from farm.request.document import read_document
 from farm.request.files import read_file
 from farm.request.manifest_fields import OperatorFields, TensorFields, check_fields
-from farm.request.model import COMMAND, Request, Tensor
+from farm.request.model import COMMAND, Request, Tensor, fingerprint_digits
 from farm.request.places import operator
 from farm.request.sources import Reader
 from farm.request.values import FieldError, join, printable, shown, within
@@ -85,11 +85,9 @@ def _first_given(*values: str | None) -> str | None:
 def _toolchain(*given: str | None) -> tuple[str | None, str]:
     """The name of the first one given; its fingerprint, or that of a later one with the same name."""
     pairs = [one.partition("@") for one in given if one is not None]
-    for _, at, fingerprint in pairs:
-        if at and not fingerprint:
-            raise FieldError("has no fingerprint after the @", "give name or name@fingerprint", "toolchain")
+    digits = {name: fingerprint_digits(digits.lower(), "toolchain") for name, at, digits in reversed(pairs) if at}
     name = pairs[0][0] if pairs else None
-    return name, next((fingerprint.lower() for other, _, fingerprint in pairs if other == name and fingerprint), "")
+    return name, digits.get(name or "", "")
 
 
 def _of_version(document: object, where: str) -> dict[str, Any]:

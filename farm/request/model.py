@@ -37,8 +37,7 @@ _DTYPE = re.compile(r"[A-Za-z0-9_]{1,64}")
 _SUFFIX = re.compile(r"(\.[A-Za-z0-9_+-]{1,16})?")
 _NAME_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,63}")
 _NAME_PART_WORDS = "1 to 64 letters, digits and . _ + -, the first a letter, digit or _"
-_FINGERPRINT = re.compile(r"([0-9a-f]{4,64})?")
-_FINGERPRINT_WORDS = "4 to 64 hex digits, the first of a fingerprint that toolchain ls shows"
+_FINGERPRINT = re.compile(r"[0-9a-f]{4,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +153,7 @@ class Request:
         _put(self, "type", label(self.type, "type"))
         for name in ("soc", "toolchain"):
             _put(self, name, word(getattr(self, name), name, _NAME_PART, _NAME_PART_WORDS))
-        _put(self, "fingerprint", word(self.fingerprint, "fingerprint", _FINGERPRINT, _FINGERPRINT_WORDS))
+        _put(self, "fingerprint", self.fingerprint and fingerprint_digits(self.fingerprint, "fingerprint"))
         if not isinstance(self.source, Source):
             raise FieldError(f"must be a Source, given {shown(self.source)}", "", "source")
         for name in ("inputs", "outputs"):
@@ -168,6 +167,11 @@ class Request:
             digest(self.executable, "executable")
             if self.toolchain != COMMAND:
                 raise FieldError(f"belongs to toolchain {COMMAND} only", "leave it out", "executable")
+
+
+def fingerprint_digits(value: object, field: str) -> str:
+    """The digits with which somebody names a fingerprint."""
+    return word(value, field, _FINGERPRINT, "4 to 64 hex digits, as toolchain ls shows them")
 
 
 def check_include_set(files: int, size_bytes: int) -> None:
