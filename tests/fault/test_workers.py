@@ -14,7 +14,7 @@ import pytest
 import farm
 from farm.celery import create, send_compiles
 from farm.client.results import Result
-from tests.support.kit import CELERY, FAKECC, Kit, op, processes_with, running, until
+from tests.support.kit import CELERY, Kit, children_of, op, processes_with, running, until
 
 SHORT = {"FARM_CLAIM_LEASE_SECONDS": "4"}
 
@@ -45,17 +45,18 @@ def command_queue(kit: Kit) -> str:
 
 def compiling(kit: Kit, id: str) -> int:
     """The process of an operator's compiler, once it runs."""
-    until(lambda: kit.compiles(id) and processes_with(str(FAKECC)), what=f"{id} compiles")
-    return processes_with(str(FAKECC))[0]
+    until(lambda: kit.compiles(id), what=f"{id} compiles")
+    return next(int(line.split()[0]) for line in kit.counter.read_text().splitlines() if line.split()[1] == id)
 
 
 @pytest.mark.parametrize("victim", ["worker", "keeper", "both"])
 def test_kill_9_in_mid_compile_leaves_no_process_and_another_worker_finishes(tmp_path: Path, victim: str) -> None:
     with running(tmp_path, **SHORT) as kit:
-        told = {"seconds": 600, "helper": 601, "once": str(tmp_path / "first")}
+        helper = f"sleep 601.{os.getpid()}"
+        told = {"seconds": 600, "helper": helper.split()[1], "once": str(tmp_path / "first")}
         submission = Submission(kit, kit.manifest(op(kit, "long", **told)))
         compiler = compiling(kit, "long")
-        until(lambda: processes_with("sleep 601"), what="the helper in its own session runs")
+        until(lambda: processes_with(helper), what="the helper in its own session runs")
         first = kit.processes[0]
         keepers = ancestors_below(compiler, first.pid)
         second = kit.start_worker()
@@ -64,7 +65,7 @@ def test_kill_9_in_mid_compile_leaves_no_process_and_another_worker_finishes(tmp
             first.send_signal(signal.SIGKILL)
         if victim in ("keeper", "both"):
             os.kill(keepers[-1] if victim == "both" else keepers[0], signal.SIGKILL)
-        until(lambda: not processes_with("sleep 601") and not Path(f"/proc/{compiler}").exists(), 5, "all are gone")
+        until(lambda: not processes_with(helper) and not Path(f"/proc/{compiler}").exists(), 5, "all are gone")
         result = submission.join(4 + 10)[0]
         assert result.outcome == "compiled"
         assert kit.compiles("long") == 2
@@ -96,7 +97,7 @@ def test_a_worker_paused_past_its_lease_can_not_publish_over_the_winner(tmp_path
         bytes_before = {path.name: path.read_bytes() for path in result.files.values()}
         entry_before = kit.redis().hgetall(kit.index().prefix + "e:1")
         os.kill(first.pid, signal.SIGCONT)
-        until(lambda: not [w for w in processes_with("keeper.py")], 20, "the paused worker gives up its compile")
+        until(lambda: not children_of(first.pid), 20, "the paused worker gives up its compile")
         assert kit.redis().hgetall(kit.index().prefix + "e:1") == entry_before
         again = kit.job("another").compile(farm.load(str(kit.manifest(one))))[0]
         assert again.outcome == "hit"
@@ -139,16 +140,15 @@ def test_sigterm_gives_running_claims_back_uncounted(tmp_path: Path) -> None:
         assert submission.join(15)[0].outcome == "compiled"
         assert kit.processes[0].wait(15) == 0
         assert second.poll() is None
-        assert not processes_with(str(FAKECC))
 
 
 def test_interrupting_the_only_asker_stops_the_compile(tmp_path: Path) -> None:
     with running(tmp_path, FARM_CLAIM_LEASE_SECONDS="2") as kit:
         submit = kit.popen([*CELERY, "submit", str(kit.manifest(op(kit, "one", seconds=600))), "--json"])
-        compiling(kit, "one")
+        compiler = compiling(kit, "one")
         submit.send_signal(signal.SIGINT)
         assert submit.wait(10) == 130
-        until(lambda: not processes_with(str(FAKECC)), 10, "the compile is stopped")
+        until(lambda: not Path(f"/proc/{compiler}").exists(), 10, "the compile is stopped")
         until(lambda: not kit.redis().zcard(kit.index().prefix + "running"), 10, "the claim is gone")
 
 

