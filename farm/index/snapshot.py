@@ -82,20 +82,19 @@ def read_rows(index: Index) -> Rows:
     """Every row of a namespace, by its name below the prefix."""
     server, prefix = index.server, index.prefix
     rows: Rows = {}
-    for name in server.scan_iter(match=f"{prefix}*", count=_CHUNK):
-        reader = _READERS.get(server.type(name))
-        if reader:  # else it is gone since it was listed
+    for kind, reader in _READERS.items():
+        for name in server.scan_iter(match=f"{prefix}*", count=_CHUNK, _type=kind):
             rows[name[len(prefix) :]] = reader(server, name)
     return rows
 
 
-_READERS: dict[bytes, Callable[[Any, bytes], Any]] = {
-    b"hash": lambda server, name: dict(server.hscan_iter(name, count=_CHUNK)),
-    b"zset": lambda server, name: dict(server.zscan_iter(name, count=_CHUNK)),
-    b"set": lambda server, name: set(server.sscan_iter(name, count=_CHUNK)),
-    b"list": lambda server, name: server.lrange(name, 0, -1),
-    b"stream": lambda server, name: server.xlen(name),
-    b"string": lambda server, name: server.get(name),
+_READERS: dict[str, Callable[[Any, bytes], Any]] = {
+    "hash": lambda server, name: dict(server.hscan_iter(name, count=_CHUNK)),
+    "zset": lambda server, name: dict(server.zscan_iter(name, count=_CHUNK)),
+    "set": lambda server, name: set(server.sscan_iter(name, count=_CHUNK)),
+    "list": lambda server, name: server.lrange(name, 0, -1),
+    "stream": lambda server, name: server.xlen(name),
+    "string": lambda server, name: server.get(name),
 }
 
 

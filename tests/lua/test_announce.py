@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from farm.index.jobs import Holding
 from farm.index.outcomes import Failure, Hit, Lost, NotOpen, UnknownJob
-from tests.lua.world import CLAIM_LEASE, LEASE, QUEUE, RULES, World, key, keys, kinds, record_of
-
-
-def lost_everything(world: World) -> None:
-    """The server comes back empty; whoever finds it so opens the namespace."""
-    world.redis.flushall()
-    world.pass_time(1000)
-    world.index.open(1)
+from tests.lua.world import CLAIM_LEASE, RULES, World, key, keys, kinds, record_of
 
 
 def test_after_a_flush_every_member_brings_back_what_it_holds(world: World) -> None:
     who, other = world.join(), world.join(member="m2")
     held = world.compiled(who, *keys(6))
-    lost_everything(world)
+    world.lose_everything()
     assert world.index.heartbeat(who) == UnknownJob()
     assert world.index.announce(who, held[:4]) == [each.record for each in held[:4]]
     world.resend_unchanged("announce")
@@ -33,7 +24,7 @@ def test_after_a_flush_every_member_brings_back_what_it_holds(world: World) -> N
 
 def test_without_holdings_the_membership_alone_comes_back(world: World) -> None:
     who = world.join()
-    lost_everything(world)
+    world.lose_everything()
     assert world.index.announce(who, []) == []
     world.resend_unchanged("announce")
     assert kinds(world.claim(who, key(1))) == "C"
@@ -67,7 +58,7 @@ def test_after_a_partial_loss_only_what_is_missing_comes_back(world: World) -> N
 def test_a_live_claim_is_over_when_somebody_has_the_bundle(world: World) -> None:
     holder = world.join("holder")
     held = world.compiled(holder, *keys(2))
-    lost_everything(world)
+    world.lose_everything()
     waiting = world.join("waiting")
     world.claim(waiting, *keys(2))
     taken = world.take("t")
@@ -106,7 +97,7 @@ def test_a_tombstone_is_taken_back(world: World) -> None:
 def test_where_another_bundle_is_current_the_caller_switches_to_it(world: World) -> None:
     holder, other = world.join("holder"), world.join("other")
     (held,) = world.compiled(holder, key(1))
-    lost_everything(world)
+    world.lose_everything()
     (current,) = world.compiled(world.join("other"), key(1))
     assert current.record != held.record
     assert world.index.announce(holder, [held]) == [current.record]
@@ -127,90 +118,12 @@ def test_an_adopted_bundle_ends_an_old_failure(world: World) -> None:
     """Else a reader that drops it would be told of a failure from before it."""
     holder = world.join("holder")
     (held,) = world.compiled(holder, key(1))
-    lost_everything(world)
+    world.lose_everything()
     world.claim(world.join("failed"), key(1))
     world.index.fail(world.take("t").claim, Failure("rejected", "no"), RULES)
     world.index.announce(holder, [held])
     world.index.drop(1, key(1), held.record.token)
     assert kinds(world.index.acquire(holder, [key(1)])) == "A"  # type: ignore[arg-type]
-
-
-def test_the_id_lives_on_as_another_incarnation(world: World) -> None:
-    who = world.join()
-    held = world.compiled(who, key(1))
-    world.end(who)
-    new = world.join()
-    with world.unchanged():
-        assert world.index.announce(who, held) == UnknownJob(new.incarnation)
-        world.resend("announce")
-
-
-def test_a_member_that_was_away_too_long_brings_its_job_back_to_life(world: World) -> None:
-    """Its job has ended and is being buried; what is buried and what is held again are counted once."""
-    who = world.join()
-    held = world.compiled(who, *keys(6))
-    world.claim(who, key(9))
-    world.pass_time(LEASE)
-    assert world.index.end_lapsed() == 1
-    world.index.bury(limit=2)
-    world.index.announce(who, held)
-    world.resend_unchanged("announce")
-    world.index.acquire(who, keys(6))
-    assert world.pins(*keys(6)) == [1] * 6
-    taken = world.index.take(QUEUE, "w", "t", CLAIM_LEASE)
-    world.end(who)
-    assert world.pins(*keys(6), key(9)) == [0] * 7
-    assert not world.snapshot().graves
-    assert taken
-
-
-def test_an_announcement_that_comes_after_the_end_pins_for_one_lease_only(world: World) -> None:
-    who = world.join()
-    held = world.compiled(who, *keys(3))
-    world.index.announce(who, held)
-    world.index.leave(who)
-    world.index.bury(limit=1)
-    world.resend("announce")
-    assert world.pins(*keys(3)) == [1, 1, 1]
-    world.pass_time(LEASE)
-    assert world.index.end_lapsed() == 1
-    world.drain()
-    assert world.pins(*keys(3)) == [0, 0, 0]
-
-
-def test_a_raise_that_a_failover_lost_comes_back(world: World) -> None:
-    who = world.join()
-    held = Holding(3, key(1), record_of(7))
-    assert world.index.announce(replace(who, floor=2), [held]) == [held.record]
-    assert world.snapshot().generation == 3
-    world.resend_unchanged("announce")
-    world.end(who)
-    assert set(world.snapshot().idle) == {(3, key(1))}
-
-
-def test_an_older_holding_takes_nothing_from_what_the_job_has_since(world: World) -> None:
-    """One member asked again after the loss and waits for a newer generation; another still holds the old."""
-    who, other = world.join(), world.join(member="m2")
-    held = world.compiled(who, *keys(2))
-    lost_everything(world)
-    world.index.announce(other, [])
-    world.claim(replace(other, floor=2), key(0), key(1))
-    assert world.index.announce(who, held) == [None, None]
-    world.resend_unchanged("announce")
-    assert len(world.snapshot().claims) == 2
-    world.publish(world.take("t"))
-    world.drain()
-    assert len(world.told(other)) == 1
-    world.resend_unchanged("announce")
-
-
-def test_nothing_comes_back_from_below_the_floor(world: World) -> None:
-    who = world.join()
-    held = Holding(1, key(1), record_of(7))
-    assert world.index.announce(replace(who, floor=2), [held]) == [None]
-    assert world.snapshot().generation == 2
-    assert not world.snapshot().entries
-    world.resend_unchanged("announce")
 
 
 def test_a_failed_answer_gives_way_to_a_bundle(world: World) -> None:

@@ -61,6 +61,8 @@ class World:
         self.scripts = Watched(self, self.index.scripts)
         self.index.scripts = self.scripts
         self.watched = True
+        #: As it was after the last call.
+        self.seen: Snapshot
         self.index.open(1)
 
     def pass_time(self, ms: int) -> None:
@@ -73,7 +75,8 @@ class World:
     def check(self) -> None:
         """All invariants hold."""
         if self.watched:
-            assert check(self.snapshot()) == []
+            self.seen = self.snapshot()
+            assert check(self.seen) == []
 
     def snapshot(self) -> Snapshot:
         return read(self.index)
@@ -162,6 +165,12 @@ class World:
     def told(self, who: Member) -> set[bytes]:
         """The keys of all notices to a job's run."""
         return {row[b"k"] for _, row in self.redis.xrange(f"{self.index.prefix}n:{who.run}")}
+
+    def lose_everything(self) -> None:
+        """The server comes back empty; whoever finds it so opens the namespace."""
+        self.redis.flushall()
+        self.pass_time(1000)
+        self.index.open(1)
 
     def lose(self, *which: bytes) -> None:
         """The server loses all rows of these kinds; without any: everything."""

@@ -8,14 +8,14 @@
   ARGV[6] nonce          str   the caller's, so that a call sent again answers the same
   ARGV[7...] key         bytes then request (bytes) and queue (str), three a claim, at most 250
   ARGV[last] now_ms      int?  empty in production: the server's clock
-  BUILDS j:job m:job jobs map:run e:g i:g idle:g c:ref w:ref f:ref queue:NAME
+  BUILDS j:job m:job jobs map:run e:g i:g idle:g c:ref w:ref f:ref queue:NAME running tombs
   RETURNS {'ok', states, {payload, ...}, generations} | {'unknown'}; state c: claimed by the caller
 ]]
 --@include base
 --@include job
 --@include interest
 --@include resolve
---@include retry
+--@include queue
 local job, incarnation, member, lease_ms, floor = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local nonce = ARGV[6]
 
@@ -32,16 +32,6 @@ end
 local states, payloads, generations = resolve(run, floor, keys)
 local priority = redis.call('HGET', P .. 'j:' .. job, 'priority')
 
--- Start-time fair queueing: a job's next tag follows its own last one, or the queue's virtual time if that
--- is later; so jobs of a class take turns, however many claims each has waiting.
-local function place(queue)
-  local virtual = tonumber(redis.call('HGET', KEYS[1], 'v:' .. queue .. ':' .. priority) or '0')
-  local own = tonumber(redis.call('HGET', P .. 'j:' .. job, 'tag:' .. queue) or '0')
-  local tag = math.max(virtual, own) + 1
-  redis.call('HSET', P .. 'j:' .. job, 'tag:' .. queue, text(tag))
-  return tonumber(priority) * CLASS + tag
-end
-
 for n, key in ipairs(keys) do
   local ref = ref_of(generations[n], key)
   if states[n] == 'a' then
@@ -49,7 +39,7 @@ for n, key in ipairs(keys) do
       'priority', priority, 'request', requests[n], 'job', job, 'queued_ms', text(now))
     redis.call('SADD', P .. 'w:' .. ref, run)
     add_interest(generations[n], key, run)
-    redis.call('ZADD', P .. 'queue:' .. queues[n], place(queues[n]), ref)
+    stand_in_line(queues[n], ref, job, priority)
     redis.call('HINCRBY', KEYS[1], 'misses', 1)
     states[n] = 'c'
   elseif states[n] == 'j' and redis.call('HGET', P .. 'c:' .. ref, 'nonce') == nonce then

@@ -17,6 +17,7 @@
 ]]
 --@include base
 --@include interest
+--@include queue
 --@include retry
 local g, key, token, kind, message = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local log_tail, remember_ms, keep_ms, max_attempts = ARGV[6], ARGV[7], ARGV[8], ARGV[9]

@@ -6,8 +6,14 @@
 ]]
 --@include base
 
+-- Lua hands over some thousands of values at once, not more.
+local CHUNK = 500
+
 local live = redis.call('ZRANGEBYSCORE', P .. 'worker_leases', '(' .. text(now), '+inf')
-if #live == 0 then
-  return {}
+local rows = {}
+for at = 1, #live, CHUNK do
+  for _, row in ipairs(redis.call('HMGET', P .. 'workers', unpack(live, at, math.min(at + CHUNK - 1, #live)))) do
+    rows[#rows + 1] = row
+  end
 end
-return redis.call('HMGET', P .. 'workers', unpack(live))
+return rows

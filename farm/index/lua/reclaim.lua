@@ -9,6 +9,7 @@
 ]]
 --@include base
 --@include interest
+--@include queue
 --@include retry
 local limit, keep_ms, max_attempts = ARGV[1], ARGV[2], ARGV[3]
 

@@ -1,4 +1,4 @@
--- interest: the counts that pin entries, the idle set, tombstones and waiters.
+-- interest: the counts that pin entries, the idle set, tombstones and waiters. Needs base.
 
 local function current_generation()
   return redis.call('HGET', KEYS[1], 'generation')

@@ -1,4 +1,4 @@
--- job: membership of a job and the end of a job.
+-- job: membership of a job and the end of a job. Needs base.
 
 -- True when the caller speaks for the incarnation that lives now.
 local function is_current(job, incarnation)

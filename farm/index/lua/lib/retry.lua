@@ -1,14 +1,11 @@
--- retry: what becomes of a claim whose attempt did not end in an entry. Needs base, interest.
-
--- Tags of one priority class stay below this; the class decides first.
-local CLASS = 2 ^ 44
+-- retry: what becomes of a claim whose attempt did not end in an entry. Needs base, interest, queue.
 
 -- Queued again, ahead of all others of its class, under no token.
 local function requeue(ref, claim)
   redis.call('ZREM', P .. 'running', ref)
   redis.call('HSET', P .. 'c:' .. ref, 'state', 'queued')
   redis.call('HDEL', P .. 'c:' .. ref, 'token', 'unwanted')
-  redis.call('ZADD', P .. 'queue:' .. claim.queue, tonumber(claim.priority) * CLASS, ref)
+  stand_ahead(claim.queue, ref, claim.priority)
 end
 
 local function read_claim(ref)
