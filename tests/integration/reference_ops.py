@@ -18,8 +18,10 @@ def rows(x: Values, width: int) -> Iterator[Values]:
 def softmax(shapes: list[Shape], x: Values) -> Values:
     out: Values = []
     for row in rows(x, shapes[0][-1]):
-        powers = [math.exp(v - max(row)) for v in row]
-        out += [p / sum(powers) for p in powers]
+        peak = max(row)
+        powers = [math.exp(v - peak) for v in row]
+        total = sum(powers)
+        out += [p / total for p in powers]
     return out
 
 

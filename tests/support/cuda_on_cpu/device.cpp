@@ -21,7 +21,8 @@ struct Barrier {
 struct Thread {
     ucontext_t context;
     std::vector<char> stack = std::vector<char>(64 << 10);
-    bool ended = false;
+    bool ended = false, at_block_barrier = false;
+    unsigned round = 0;  // of the barrier where it waits
 };
 
 struct Warp {
@@ -41,10 +42,13 @@ void* arguments[6];
 Warp& my_warp() { return warps[threadIdx.x / 32]; }
 
 void wait(Barrier& barrier) {
-    const unsigned round = barrier.round;
+    Thread& me = threads[threadIdx.x];
+    me.at_block_barrier = &barrier == &block;
+    me.round = barrier.round;
     ++barrier.arrived;
     barrier.release_if_full();
-    while (barrier.round == round) swapcontext(&threads[threadIdx.x].context, &scheduler);
+    while (barrier.round == me.round) swapcontext(&me.context, &scheduler);
+    me.at_block_barrier = false;
 }
 
 void live() {
@@ -56,6 +60,20 @@ void live() {
     }
 }
 
+// A warp runs as far as it can without the others: what it must not do before they are ready, it does.
+void run_warp(const std::vector<unsigned>& order, unsigned first) {
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (unsigned i = first; i < first + 32; ++i) {
+            Thread& thread = threads[order[i]];
+            if (thread.ended || (thread.at_block_barrier && thread.round == block.round)) continue;
+            threadIdx = {order[i], 0};
+            swapcontext(&scheduler, &thread.context);
+            moved = true;
+        }
+    }
+}
+
 void run_block(const std::vector<unsigned>& order) {
     block = Barrier{unsigned(threads.size())};
     for (Warp& warp : warps) warp.barrier = Barrier{32};
@@ -64,15 +82,11 @@ void run_block(const std::vector<unsigned>& order) {
         thread.context.uc_stack.ss_sp = thread.stack.data();
         thread.context.uc_stack.ss_size = thread.stack.size();
         thread.context.uc_link = &scheduler;
-        thread.ended = false;
+        thread.ended = thread.at_block_barrier = false;
         makecontext(&thread.context, live, 0);
     }
     while (block.size > 0)
-        for (unsigned index : order)
-            if (!threads[index].ended) {
-                threadIdx = {index, 0};
-                swapcontext(&scheduler, &threads[index].context);
-            }
+        for (unsigned first = 0; first < order.size(); first += 32) run_warp(order, first);
 }
 
 }  // namespace
@@ -81,8 +95,8 @@ void __syncwarp() { wait(my_warp().barrier); }
 void __syncthreads() { wait(block); }
 void* warp_slot(unsigned lane) { return my_warp().slots[lane]; }
 
-// Runs the grid; backwards, threads and blocks take their turns from the last to the first, so that a result that
-// hangs on the order (a barrier is missing) comes out different.
+// Runs the grid; backwards, threads and blocks take their turns from the last to the first, so that a missing barrier
+// shows in one of the two.
 extern "C" void run_grid(Kernel* called, const int* launch, void** given, bool backwards) {
     kernel = called;
     std::copy(given, given + 6, arguments);
