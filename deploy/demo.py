@@ -1,4 +1,4 @@
-"""The program behind ``make demo``: one farm, the same forty operators twice, cold against warm.
+"""The program behind ``make demo``: one farm, the C++ and the CUDA examples twice, cold against warm.
 
 Everything lies in one temporary folder that is removed at the end; nothing of the caller's settings is used.
 Exits 0 only when every promise that it prints was checked.
@@ -6,7 +6,6 @@ Exits 0 only when every promise that it prints was checked.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import platform
@@ -16,12 +15,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
+from kernels import Broken, check_kernel
 from rich import box
 from rich.console import Console
 from rich.markup import escape
@@ -29,16 +31,35 @@ from rich.table import Table
 
 from farm.embedded.child import start_child
 
-MANIFEST = Path(__file__).parents[1] / "docs" / "examples" / "cpp" / "ops.yaml"
-SOC = platform.machine()
+EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
 FOREIGN = ("FARM_", "ASCEND_", "CELERY_", "SLURM_", "TORCHELASTIC_", "PYTHONPATH")
 START_SECONDS, COMMAND_SECONDS, STOP_SECONDS = 30, 300, 20
+#: Cache folder, the outcome that every operator must have there, and how it is announced.
+NODES = (
+    ("node-1", "compiled", "cold: {} to the empty farm"),
+    ("node-2", "hit", "warm: the same {} from a second node, whose cache folder is empty"),
+)
 #: The farm's own commands, by this very Python.
 CELERY = (sys.executable, "-P", "-m", "celery", "-A", "farm")
 
 
-class Broken(Exception):
-    """A promise of the demo did not hold; the text says which."""
+@dataclass(frozen=True)
+class Batch:
+    """The operators of one manifest, submitted as one job."""
+
+    title: str
+    manifest: Path
+    #: Operator → its entry symbol, and the processor type it is for.
+    entries: dict[str, str]
+    socs: dict[str, str]
+
+    @classmethod
+    def read(cls, title: str, folder: str) -> Batch:
+        """Read a manifest; operators that name no processor type are for this machine's."""
+        manifest = EXAMPLES / folder / "ops.yaml"
+        ops = yaml.safe_load(manifest.read_text())["ops"]
+        socs = {op["name"]: op.get("soc", platform.machine()) for op in ops}
+        return cls(title, manifest, {op["name"]: op["entry"] for op in ops}, socs)
 
 
 def main() -> int:
@@ -60,23 +81,23 @@ def main() -> int:
 
 def demonstrate(folder: Path, console: Console) -> None:
     """The demo's story: start, cold, warm, figures, stop."""
-    entries = {op["name"]: op["entry"] for op in yaml.safe_load(MANIFEST.read_text())["ops"]}
+    batches = [Batch.read("C++", "cpp"), Batch.read("CUDA", "cuda")]
     environ = {k: v for k, v in os.environ.items() if not k.startswith(FOREIGN)}
     environ |= {"FARM_STATE_DIR": str(folder / "state")}
     console.print(f"starting a farm with 2 compile slots in {folder}")
+    rows = []
     with running_farm(folder, environ):
-        console.print(f"cold: submitting {len(entries)} operators to the empty farm")
-        cold = submit(environ, folder / "node-1")
-        console.print("warm: the same from a second node, whose cache folder is empty")
-        warm = submit(environ, folder / "node-2")
-        stats = farm(environ, "cache", "stats", "--json")
-        check_outcomes(cold, "compiled", entries)
-        check_outcomes(warm, "hit", entries)
-        check_files(cold, folder / "node-1", entries)
-        check_files(warm, folder / "node-2", entries)
-        check_stats(stats, len(entries))
-    Console().print(table(cold, warm))
-    console.print(f"checked: {2 * len(entries)} kernels load; each operator was compiled once; the farm has stopped")
+        for node, outcome, what in NODES:
+            for batch in batches:
+                console.print(what.format(f"{len(batch.entries)} {batch.title} operators"))
+                result = submit(environ, batch, folder / node)
+                check_outcomes(result, outcome, batch)
+                check_files(result, folder / node, batch)
+                rows.append((batch.title, result))
+        check_stats(farm(environ, "cache", "stats", "--json"), batches)
+    Console().print(table(sorted(rows, key=lambda row: row[0])))
+    kernels = sum(len(result["ops"]) for _, result in rows)
+    console.print(f"checked: {kernels} kernels with their entry, each compiled once; the farm has stopped")
 
 
 @contextmanager
@@ -158,55 +179,58 @@ def farm(environ: dict[str, str], *arguments: str) -> dict[str, Any]:
     return document
 
 
-def submit(environ: dict[str, str], cache_dir: Path) -> dict[str, Any]:
-    """Submit the manifest as one job; adds ``wall_seconds``, the whole command as the user feels it."""
+def submit(environ: dict[str, str], batch: Batch, cache_dir: Path) -> dict[str, Any]:
+    """Submit a manifest as one job; adds ``wall_seconds``, the whole command as the user feels it."""
     started = time.monotonic()
-    result = farm(environ, "submit", str(MANIFEST), "--json", "--soc", SOC, "--op-compiler-cache-dir", str(cache_dir))
+    places = ("--soc", platform.machine(), "--op-compiler-cache-dir", str(cache_dir))
+    result = farm(environ, "submit", str(batch.manifest), "--json", *places)
     return result | {"wall_seconds": time.monotonic() - started}
 
 
-def check_outcomes(result: dict[str, Any], outcome: str, entries: dict[str, str]) -> None:
-    """Every operator of the manifest came back, all with this outcome."""
+def check_outcomes(result: dict[str, Any], outcome: str, batch: Batch) -> None:
+    """Every operator of the manifest came back for its processor type, all with this outcome."""
     for op in result["ops"]:
         if op["outcome"] != outcome:
             reason = f": {op['error']['message']}" if op["error"] else ""
             raise Broken(f"operator {op['name']} should be `{outcome}` and is `{op['outcome']}`{reason}")
-    if {op["name"] for op in result["ops"]} != set(entries) or result["state"] != "done":
-        raise Broken(f"the job ended as `{result['state']}` with {len(result['ops'])} of {len(entries)} operators")
+    if {op["name"]: op["soc"] for op in result["ops"]} != batch.socs or result["state"] != "done":
+        raise Broken(f"the job ended as `{result['state']}` with {len(result['ops'])} of {len(batch.socs)} operators")
 
 
-def check_files(result: dict[str, Any], cache_dir: Path, entries: dict[str, str]) -> None:
-    """Every kernel lies in this node's folder, loads, and has its entry symbol."""
+def check_files(result: dict[str, Any], cache_dir: Path, batch: Batch) -> None:
+    """Every kernel lies in this node's folder and has its entry symbol."""
     for op in result["ops"]:
-        libraries = [Path(file) for file in op["files"].values() if file.endswith(".so")]
-        if not libraries or not all(file.is_relative_to(cache_dir) for file in libraries):
+        kernels = [Path(file) for file in op["files"].values() if file.endswith((".so", ".cubin"))]
+        if not kernels or not all(file.is_relative_to(cache_dir) for file in kernels):
             raise Broken(f"operator {op['name']} has no kernel in {cache_dir}: {op['files']}")
-        try:
-            getattr(ctypes.CDLL(str(libraries[0])), entries[op["name"]])
-        except (OSError, AttributeError) as error:
-            raise Broken(f"the kernel of operator {op['name']} can not be used: {error}") from None
+        check_kernel(op["name"], kernels[0], batch.entries[op["name"]])
 
 
-def check_stats(stats: dict[str, Any], count: int) -> None:
+def check_stats(stats: dict[str, Any], batches: list[Batch]) -> None:
     """The farm's own figures: each operator compiled once and hit once."""
-    if [row["soc"] for row in stats["namespaces"]] != [SOC]:
-        raise Broken(f"`cache stats` should list the namespace of {SOC} alone: {stats['namespaces']}")
-    (namespace,) = stats["namespaces"]
-    wanted = {"entries": count, "compiles": count, "misses": count, "hits": count}
-    for name, value in wanted.items():
-        if namespace[name] != value:
-            raise Broken(f"`cache stats` should say {name} = {value} and says {namespace[name]}")
+    wanted = Counter(soc for batch in batches for soc in batch.socs.values())
+    found = {row["soc"]: row for row in stats["namespaces"]}
+    if found.keys() != wanted.keys():
+        raise Broken(f"`cache stats` should list the namespaces of {sorted(wanted)}: {stats['namespaces']}")
+    for soc, count in wanted.items():
+        for name in ("entries", "compiles", "misses", "hits"):
+            if found[soc][name] != count:
+                raise Broken(f"`cache stats` of {soc} should say {name} = {count} and says {found[soc][name]}")
 
 
-def table(cold: dict[str, Any], warm: dict[str, Any]) -> Table:
-    """Cold against warm, a row each."""
-    outcomes = ("hit", "compiled", "joined", "failed")
+def table(rows: list[tuple[str, dict[str, Any]]]) -> Table:
+    """Cold against warm, a row for each job."""
+    outcomes = ("hit", "compiled", "failed")
     shown = Table("", "ops", *outcomes, "command s", "farm s", "compile s", box=box.SIMPLE, pad_edge=False)
-    for name, result in (("cold", cold), ("warm", warm)):
+    for title, result in rows:
         compilers = sum(op["compile_seconds"] or 0 for op in result["ops"] if op["outcome"] == "compiled")
         counts = [len(result["ops"]), *(result["counts"][outcome] for outcome in outcomes)]
         seconds = [result["wall_seconds"], result["seconds"], compilers]
-        shown.add_row(name, *map(str, counts), *(f"{value:.2f}" for value in seconds))
+        shown.add_row(
+            f"{title} {'warm' if result['counts']['hit'] else 'cold'}",
+            *map(str, counts),
+            *(f"{value:.2f}" for value in seconds),
+        )
     for column in shown.columns[1:]:
         column.justify = "right"
     return shown
