@@ -113,6 +113,7 @@ class Compilation:
             by_part.setdefault(ask.part, []).append(ask)
         for part, group in by_part.items():
             answers = part.acquire([ask.key for ask in group])
+            self._use(part, group, answers)
             absent = []
             for ask, answer in zip(group, answers, strict=True):
                 if isinstance(answer, Absent):
@@ -121,8 +122,14 @@ class Compilation:
                     self._place(ask, answer, pool)
             if absent:
                 claimed = self._claiming.claim(part, absent)
+                self._use(part, absent, claimed)
                 for ask, answer in zip(absent, claimed, strict=True):
                     self._place(ask, answer, pool)
+
+    def _use(self, part: Part, asks: Sequence[Ask], answers: Sequence[Answer]) -> None:
+        """Before any is looked for: whoever cleans the node's folder leaves them there from now on."""
+        hits = [ask.key for ask, answer in zip(asks, answers, strict=True) if isinstance(answer, Hit)]
+        self._fetcher.use(part.namespace, hits)
 
     def _place(self, ask: Ask, answer: Answer, pool: ThreadPoolExecutor) -> None:
         match answer:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from farm.client.folder import KernelFolder
+from farm.client.inuse import InUse
 from farm.index.jobs import Holding
 from farm.namespace import Namespace, bundle_path
 from farm.store.bundle import unpack
@@ -15,13 +16,19 @@ from farm.store.store import Store
 class Fetcher:
     """Fetches from one store into one cache folder; safe to use from several threads and processes."""
 
-    def __init__(self, store: Store, root: Path) -> None:
+    def __init__(self, store: Store, root: Path, in_use: InUse) -> None:
         self._store = store
         self._root = root
+        self._in_use = in_use
 
     def folder(self, soc: str) -> KernelFolder:
         """The part of the cache folder that holds the kernels of one processor type."""
         return KernelFolder(self._root, soc)
+
+    def use(self, namespace: Namespace, keys: Sequence[bytes]) -> None:
+        """Say that this process uses these entries; to be called before they are fetched."""
+        if keys:
+            self._in_use.add(self.folder(namespace.soc).path, keys)
 
     def fetch(self, namespace: Namespace, held: Holding) -> Mapping[str, Path]:
         """The entry's files on this node, by name.

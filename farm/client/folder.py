@@ -5,6 +5,7 @@
                                           jobs/<job>.json        operator -> files, for launch scripts
                                           .<key>.lock            held by who fetches the entry
                                           .<key>-<random>.tmp    an entry being unpacked
+                                          .inuse/                which entries live processes use
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from farm.client import entry, jobfile, nodelock, staging
+from farm.client import entry, inuse, jobfile, nodelock, staging
 from farm.client.localnames import as_text, on_disk
 from farm.client.ownfolder import folder_error, own_folder
 from farm.client.swap import swap
@@ -34,6 +35,7 @@ _INSTALL_TRIES = 10
 def _tidy_once(path: Path) -> None:
     """Reads the whole folder, so it is done once a process and not at every fetch."""
     staging.remove_strays(path)
+    inuse.look(path)
 
 
 class KernelFolder:

@@ -16,6 +16,7 @@ from farm.client.compilation import Compilation
 from farm.client.connection import Connection
 from farm.client.fetch import Fetcher
 from farm.client.identity import member_id
+from farm.client.inuse import InUse
 from farm.client.link import Link
 from farm.client.part import Part
 from farm.client.results import Progress, Result
@@ -58,6 +59,7 @@ class Job:
         self._member = member_id()
         self._parts: dict[Namespace, Part] = {}
         self._link = Link(self._connection.addresses.index_url, settings.reconnect_seconds, self._say)
+        self._in_use = InUse()
         self._closing = Event()
         self._heart: Thread | None = None
 
@@ -87,7 +89,7 @@ class Job:
         self._progress = progress or _SILENT
         asks = self._asks(list(requests))
         store, settings = self._connection.store, self._connection.settings
-        fetcher = Fetcher(store, self._root)
+        fetcher = Fetcher(store, self._root, self._in_use)
         claiming = Claiming(store, self._connection.addresses, self._say)
         tending = Tending(settings, self._connection.registry, self._link, claiming)
         results = Compilation(asks, self._link, claiming, tending, fetcher, self._progress).run(timeout)
@@ -165,6 +167,7 @@ class Job:
                     part.leave(cancel)
                 except FarmError as error:
                     self._say(f"could not leave job {self.id} ({error}); its membership lapses by itself")
+            self._in_use.close()
         self._parts.clear()
 
     def _say(self, notice: str) -> None:

@@ -6,13 +6,14 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from farm.client import nodelock
-from farm.client.localnames import as_text
+from farm.client.localnames import as_text, on_disk
 
 _NAME_CAP_BYTES = 200
 
@@ -30,6 +31,37 @@ def write(folder: Path, job_id: str, incarnation: int, operators: Mapping[str, M
             rows = there["operators"] | rows
         _replace(path, {"job_id": job_id, "incarnation": incarnation, "operators": rows})
     return path
+
+
+def read_all(folder: Path) -> Iterator[tuple[float, dict[str, dict[str, str]]]]:
+    """Of each job: when its file was last written (seconds since 1970), and its operators with their files."""
+    for path in folder.glob("[!.]*.json"):
+        if (there := _read(path)) is not None:
+            with suppress(OSError):
+                yield path.lstat().st_mtime, _well_formed(there["operators"])
+
+
+def remove_finished(folder: Path) -> None:
+    """Remove the files of jobs none of whose kernels is there any more."""
+    for path in folder.glob("[!.]*.json"):
+        with nodelock.hold(folder / f".{path.stem}.lock"):
+            there = _read(path)
+            if there is not None and not any(map(os.path.lexists, _paths(there["operators"]))):
+                path.unlink(missing_ok=True)
+
+
+def _paths(operators: dict[Any, Any]) -> Iterator[str]:
+    for files in _well_formed(operators).values():
+        yield from map(on_disk, files.values())
+
+
+def _well_formed(operators: dict[Any, Any]) -> dict[str, dict[str, str]]:
+    """What others wrote into a file of ours is passed over."""
+    return {
+        name: {file: path for file, path in files.items() if isinstance(path, str) and "\0" not in path}
+        for name, files in operators.items()
+        if isinstance(files, dict)
+    }
 
 
 def file_name(job_id: str) -> str:

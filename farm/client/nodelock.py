@@ -46,10 +46,51 @@ def hold(path: Path, patience_seconds: float = PATIENCE_SECONDS) -> Iterator[boo
             os.close(descriptor)
 
 
-def try_lock(descriptor: int) -> bool | None:
-    """Lock an open file or folder if nobody has: True; False when somebody has; None: no locks here."""
+@contextmanager
+def gate(path: Path, *, alone: bool, patience_seconds: float = PATIENCE_SECONDS) -> Iterator[bool]:
+    """Pass a gate that many may pass at once, or nobody but one who is alone; its file stays.
+
+    Yields:
+        True inside; False when the storage has no locks or others stayed too long.
+
+    Raises:
+        InputError: the file is a link or no file, or can not be made.
+    """
+    deadline = time.monotonic() + patience_seconds
+    descriptor = _open(path)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        while (inside := try_lock(descriptor, shared=not alone)) is False and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
+        yield bool(inside)
+    finally:
+        with suppress(OSError):  # said aloud, as a child that was forked meanwhile has the file open too
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)
+
+
+def work_in(folder: Path) -> bool:
+    """Whether a lock on a file in this folder keeps others out, tried with a small file that is removed again.
+
+    Raises:
+        OSError: the file can not be made.
+    """
+    probe = folder / f".opfarm-lock-{os.getpid()}-{os.urandom(8).hex()}"
+    descriptors = [os.open(probe, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600) for _ in range(2)]
+    try:
+        return [try_lock(descriptor) for descriptor in descriptors] == [True, False]
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+        probe.unlink(missing_ok=True)
+
+
+def try_lock(descriptor: int, shared: bool = False) -> bool | None:
+    """Lock an open file or folder if nobody has: True; False when somebody has; None: no locks here.
+
+    Several may have a shared lock at once, but none beside one that is not.
+    """
+    try:
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError as error:

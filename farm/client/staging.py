@@ -28,13 +28,13 @@ log = logging.getLogger(__name__)
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _REMOVE_TRIES = 3
-_FOREIGN_KERNEL_SECONDS = 86400
+FOREIGN_KERNEL_SECONDS = 86400
 _NAME = re.compile(r"\.[0-9a-f]{64}-(?P<kernel>[0-9a-f]{8})-[0-9a-f]{16}\.tmp")
 _LOCK_NAME = re.compile(r"\.[0-9a-f]{64}\.lock")
 
 
 @cache
-def _kernel() -> str:
+def kernel() -> str:
     """The running kernel, the same in all containers of a node: file locks are sure to work within it."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_bytes()
@@ -45,7 +45,7 @@ def _kernel() -> str:
 
 def new_name(folder: Path, key: bytes) -> Path:
     """A name for a temporary folder that is not taken, except by the greatest of chances."""
-    return folder / f".{key.hex()}-{_kernel()}-{secrets.token_hex(8)}.tmp"
+    return folder / f".{key.hex()}-{kernel()}-{secrets.token_hex(8)}.tmp"
 
 
 def lock_name(folder: Path, key: bytes) -> Path:
@@ -86,7 +86,7 @@ def remove_strays(folder: Path) -> None:
         names = [row.name for row in rows if row.name.startswith(".")]
     for name in names:
         if match := _NAME.fullmatch(name):
-            _remove_if_dead(folder / name, match["kernel"] == _kernel())
+            _remove_if_dead(folder / name, match["kernel"] == kernel())
         elif _LOCK_NAME.fullmatch(name) and (folder / name).is_file() and not (folder / name).is_symlink():
             with nodelock.hold(folder / name, patience_seconds=0):
                 pass  # letting go of a lock removes its file
@@ -148,4 +148,4 @@ def _is_unlocked(path: Path, descriptor: int) -> bool:
 
 
 def _is_old(descriptor: int) -> bool:
-    return time.time() - os.fstat(descriptor).st_mtime > _FOREIGN_KERNEL_SECONDS
+    return time.time() - os.fstat(descriptor).st_mtime > FOREIGN_KERNEL_SECONDS

@@ -16,7 +16,7 @@ from tests.support.entries import KEY, OTHER_SHA, SHA, bundle, bytes_of, content
 def stray(root: Path, kernel: str | None = None) -> Path:
     path = staging.new_name(root / "sm_90", KEY)
     if kernel:
-        path = path.with_name(path.name.replace(staging._kernel(), kernel))
+        path = path.with_name(path.name.replace(staging.kernel(), kernel))
     path.mkdir()
     entry.write(path, bundle(), SHA)
     return path
