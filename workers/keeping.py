@@ -33,6 +33,8 @@ class Limits:
     memory_mb: int | None = None
     log_head_bytes: int = 64 << 10
     log_tail_bytes: int = 64 << 10
+    #: Who set the time limit, for the person who meets it.
+    timeout_origin: str = "FARM_COMPILE_TIMEOUT_SECONDS"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from farm.errors import InputError
@@ -79,6 +79,9 @@ def compile(
 
 
 def _run(command: Command, scratch: Scratch, limits: Limits, stop: Stop) -> Compiled | Failure:
+    own = command.timeout_seconds
+    if own is not None and own < limits.timeout_seconds:
+        limits = replace(limits, timeout_seconds=own, timeout_origin="the toolchain's timeout_seconds")
     keeping = Keeping(command.argv, env=command.env, cwd=command.cwd, limits=limits)
     stop.bind(keeping.cancel)
     ending = keeping.wait()

@@ -22,7 +22,12 @@ _CRASHED = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 #: A message about a place in the source quotes it: what it says of memory or disks is not the compiler's.
-_QUOTES_SOURCE = re.compile(r"^(?!.*internal compiler error)\S+:\d+(:\d+)?: .*$|^\s*\d* \|.*$", re.MULTILINE)
+#: NVIDIA's compilers write file(line): error: ... and quote the source in the lines below, set off by blanks.
+_QUOTES_SOURCE = re.compile(
+    r"^(?!.*internal compiler error)\S+:\d+(:\d+)?: .*$|^\s*\d* \|.*$|"
+    r"^[^\n()]+\(\d+\): (?:catastrophic error|error|warning|remark|note)\b.*(?:\n[ \t]+.*)*$",
+    re.MULTILINE,
+)
 _ERROR_LINE = re.compile(r"(?i)(^|[^\w-])\w*(error|fatal)\b[^:]{0,40}:|undefined reference to|cannot find |not found$")
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
@@ -78,7 +83,7 @@ def space_trouble(log: str, disk: Path) -> str | None:
 def _not_the_compilers_word(ending: Ending, log: str, limits: Limits) -> str | None:
     match ending.outcome:
         case "timeout":
-            return f"the compiler was stopped after {limits.timeout_seconds:g} s (FARM_COMPILE_TIMEOUT_SECONDS)"
+            return f"the compiler was stopped after {limits.timeout_seconds:g} s ({limits.timeout_origin})"
         case "keeper_lost":
             return "the process that watches the compiler was killed"
         case "not_started":

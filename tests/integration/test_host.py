@@ -267,6 +267,6 @@ def test_which_compiler_is_chosen(tmp_path: Path) -> None:
 def test_a_compiler_that_does_not_work_is_missing_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "false")
     found = find(Settings.read({}))
-    assert found.toolchains == ()
+    assert "host" not in [toolchain.name for toolchain in found.toolchains]
     assert "does not answer" in found.missing["host"]
     assert found.missing["command"] == "FARM_ALLOW_ADHOC_COMMANDS is not set"

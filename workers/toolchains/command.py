@@ -6,7 +6,6 @@ argv[0]'s file as the submitter has it; what that program finds through PATH is 
 
 from __future__ import annotations
 
-import os
 import platform
 import shutil
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ from farm.request.options import OptionSpec
 from farm.request.values import Value
 from farm.settings import Settings
 from workers.scratch import Scratch
+from workers.toolchains.environment import own_environment
 from workers.toolchains.hashing import file_sha256, fingerprint
 from workers.toolchains.protocol import Command
 
@@ -95,14 +95,7 @@ def _env(given: Value, scratch: Scratch) -> dict[str, str]:
     for name, value in given.items():
         if "=" in name or isinstance(value, bool) or not isinstance(value, str | int | float):
             raise InputError(f"options.env: {name!r}: {value!r} can not be put into an environment", "quote the value")
-    own = {
-        "PATH": os.environ.get("PATH", os.defpath),
-        "HOME": str(scratch.tmp),
-        "TMPDIR": str(scratch.tmp),
-        "LC_ALL": "C",
-        "SOURCE_DATE_EPOCH": "0",
-    }
-    return own | {name: str(value) for name, value in given.items()}
+    return own_environment(scratch) | {name: str(value) for name, value in given.items()}
 
 
 def _outputs(given: Value) -> tuple[str, ...]:

@@ -33,6 +33,8 @@ class Command:
     outputs: tuple[str, ...]
     #: Asked after a run that went well: anything that shaped the output and is not in the key?
     review: Callable[[], Failure | None] = no_objection
+    #: A wall-clock limit of its own, which holds when it is less than the worker's.
+    timeout_seconds: float | None = None
 
 
 class Toolchain(Protocol):
