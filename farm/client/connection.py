@@ -61,16 +61,17 @@ def unavailable(url: str, error: Exception) -> FarmUnavailable | FarmRefused:
     """What a user is told when the index's server does not answer, or not us."""
     if isinstance(error, AuthenticationError | AuthorizationError | NoPermissionError):
         return FarmRefused(
-            f"the index server {_public(url)} refuses this user: {error}",
+            f"the index server {public(url)} refuses this user: {error}",
             fix="put the right user and password into FARM_INDEX_URL",
         )
     return FarmUnavailable(
-        f"the index server {_public(url)} does not answer: {error}",
+        f"the index server {public(url)} does not answer: {error}",
         fix="start it, or correct FARM_INDEX_URL",
     )
 
 
-def _public(url: str) -> str:
+def public(url: str) -> str:
+    """A URL without the password in it, to be shown."""
     head, at, tail = url.rpartition("@")
     return f"{head.split('://')[0]}://***@{tail}" if at else url
 
@@ -87,7 +88,7 @@ def open_connection(settings: Settings) -> Connection:
     server = connect_index(addresses.index_url)
     try:
         server.ping()
-        identity.check_policy(server, _public(addresses.index_url))
+        identity.check_policy(server, public(addresses.index_url))
         store = Store.open(addresses.store_url)
         _agree(server, store, addresses)
     except RedisError as error:
@@ -98,22 +99,32 @@ def open_connection(settings: Settings) -> Connection:
 def _agree(server: redis.Redis, store: Store, addresses: Addresses) -> None:
     """Index and store must belong to one farm. The store is named first, so an index without one lost it."""
     of_store, of_index = store.read_identity(), identity.read(server)
+    check_identities(of_store, of_index, addresses)
+    of_store = of_store or store.write_identity(FarmIdentity(secrets.token_hex(8), SCHEMA_VERSION))
+    of_index = of_index or identity.write(server, Identity(of_store.farm_id, of_store.schema))
+    check_identities(of_store, of_index, addresses)
+
+
+def check_identities(of_store: FarmIdentity | None, of_index: Identity | None, addresses: Addresses) -> None:
+    """Refuse an index and a store of two farms, an index whose store is empty, and what this version can not read.
+
+    Raises:
+        FarmRefused: the operator mends it.
+    """
     if of_store is None and of_index is not None:
         raise FarmRefused(
             f"the store {addresses.store_url} is empty, but the index knows farm {of_index.farm_id}",
             fix="mount the farm's store there; if it was emptied on purpose, empty the index too (FLUSHDB)",
         )
-    of_store = of_store or store.write_identity(FarmIdentity(secrets.token_hex(8), SCHEMA_VERSION))
-    of_index = of_index or identity.write(server, Identity(of_store.farm_id, of_store.schema))
-    if of_index.farm_id != of_store.farm_id:
+    if of_store and of_index and of_index.farm_id != of_store.farm_id:
         raise FarmRefused(
             f"the store {addresses.store_url} belongs to farm {of_store.farm_id}, "
-            f"the index {_public(addresses.index_url)} to farm {of_index.farm_id}",
+            f"the index {public(addresses.index_url)} to farm {of_index.farm_id}",
             fix="point FARM_STORE_URL and FARM_INDEX_URL at the same farm, or use an empty index or store",
         )
-    for schema, what in ((of_index.schema, "index"), (of_store.schema, "store")):
-        if schema != SCHEMA_VERSION:
+    for found, what in ((of_index, "index"), (of_store, "store")):
+        if found and found.schema != SCHEMA_VERSION:
             raise FarmRefused(
-                f"the farm's {what} has schema version {schema}, this opfarm speaks {SCHEMA_VERSION}",
+                f"the farm's {what} has schema version {found.schema}, this opfarm speaks {SCHEMA_VERSION}",
                 fix="use the opfarm version that wrote it, or an empty index and store",
             )

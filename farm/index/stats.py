@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -116,3 +116,11 @@ def holders(index: Index, key: bytes) -> list[str]:
         if incarnation and index.server.hexists(f"{index.prefix}map:{job}@{incarnation.decode()}", key):
             held.append(job)
     return held
+
+
+def waiting_claims(index: Index, queues: Sequence[str]) -> dict[str, int]:
+    """How many claims stand in each of these queues, where any do."""
+    with index.server.pipeline(transaction=False) as pipe:
+        for queue in queues:
+            pipe.zcard(f"{index.prefix}queue:{queue}")
+        return {queue: waiting for queue, waiting in zip(queues, pipe.execute(), strict=True) if waiting}

@@ -56,10 +56,9 @@ def open_objects(url: str) -> Objects:
         InputError: the URL is none of the forms below.
         FarmUnavailable: the root can not be made or is not a folder.
     """
-    scheme, _, rest = url.partition("://")
-    if scheme == "file" and rest.startswith("/"):
-        return _FolderObjects(url, Path(os.fsdecode(unquote_to_bytes(os.fsencode(rest)))))
-    if scheme == "s3" and urlsplit(url).netloc:
+    if folder := folder_of(url):
+        return _FolderObjects(url, folder)
+    if url.startswith("s3://") and urlsplit(url).netloc:
         return _ObstoreObjects(url, _open_bucket(url))
     if url == "memory://":
         return _ObstoreObjects(url, MemoryStore())
@@ -67,6 +66,14 @@ def open_objects(url: str) -> Objects:
         f"store URL {url!r} is not understood",
         fix="FARM_STORE_URL is file:///absolute/folder or s3://bucket/prefix",
     )
+
+
+def folder_of(url: str) -> Path | None:
+    """The folder of a ``file://`` store; None for any other."""
+    scheme, _, rest = url.partition("://")
+    if scheme != "file" or not rest.startswith("/"):
+        return None
+    return Path(os.fsdecode(unquote_to_bytes(os.fsencode(rest))))
 
 
 def _open_bucket(url: str) -> S3Store:

@@ -165,18 +165,25 @@ class Store:
         return max((int(name) for name in names if name.isascii() and name.isdigit()), default=0)
 
     def self_test(self) -> None:
-        """Write, read back and delete a small object: no process shall start on a store it can not use.
+        """Write, replace, read back and delete a small object: no process shall start on a store it can not use.
 
         Raises:
-            FarmUnavailable: one of the three failed, or other bytes came back.
+            FarmUnavailable: one of these failed, or other bytes came back.
         """
         path, data = f"{_SELF_TEST_FOLDER}/{secrets.token_hex(8)}", secrets.token_bytes(4096)
         self._objects.create(path, data)
         try:
+            self._check_it_came_back(path, data)
+            self._objects.replace(path, data[::-1])
+            self._check_it_came_back(path, data[::-1])
+        finally:
+            self._objects.delete(path)
+
+    def _check_it_came_back(self, path: str, data: bytes) -> None:
+        try:
             came_back = self._objects.get(path, OBJECT_CAP_BYTES)
         except StoreMissing:
             came_back = b""
-        self._objects.delete(path)
         if came_back != data:
             raise FarmUnavailable(
                 f"store {self.url}: what was written did not come back",
