@@ -30,7 +30,7 @@ class Addresses:
             return cls._embedded(settings)
         if settings.store_url is None:
             raise InputError(
-                f"FARM_INDEX_URL is {settings.index_url} but FARM_STORE_URL is not set",
+                "FARM_INDEX_URL is set but FARM_STORE_URL is not",
                 fix="set FARM_STORE_URL to the farm's store, for example file:///mnt/opfarm",
             )
         return cls(

@@ -54,7 +54,7 @@ def run(settings: Settings, workers: int, registered: Callable[[EmbeddedFarm], b
     """
     if settings.index_url is not None:
         raise InputError(
-            f"FARM_INDEX_URL is set ({settings.index_url}): commands would use that farm and not this one",
+            "FARM_INDEX_URL is set: commands would use that farm and not this one",
             fix="unset FARM_INDEX_URL to use an embedded farm",
         )
     state.claim(settings.state_dir)
