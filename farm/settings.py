@@ -76,7 +76,6 @@ class Settings(BaseModel):
             if environ.get(PREFIX + name.upper(), "") != ""
         }
         values |= _read_files(environ)
-        values |= _read_files(environ)
         values |= {name: value for name, value in given.items() if value is not None}
         try:
             settings = cls(**values)
@@ -108,32 +107,6 @@ _SHARED = ("claim_lease_seconds", "failure_ttl_seconds", "max_attempts")
 
 #: (period, lease): the period must fit into the lease twice, so that one lost call ends nothing.
 _MUST_FIT_TWICE = (("heartbeat_seconds", "job_lease_seconds"),)
-
-
-#: URLs hold passwords: ``FARM_<NAME>_FILE`` names a file that has the URL, for a secret that is mounted.
-_MAY_BE_IN_A_FILE = ("index_url", "broker_url", "result_url")
-
-
-def _read_files(environ: Mapping[str, str]) -> dict[str, str]:
-    found = {}
-    for name in _MAY_BE_IN_A_FILE:
-        variable = PREFIX + name.upper()
-        path = environ.get(f"{variable}_FILE", "")
-        if not path:
-            continue
-        if environ.get(variable, "") != "":
-            raise InputError(f"settings contradict: {variable} and {variable}_FILE are both set", fix="unset one of them")
-        try:
-            found[name] = Path(path).read_text(encoding="utf-8").strip()
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is no text"
-            raise InputError(
-                f"setting {variable}_FILE = {path!r}: can not read it: {reason}",
-                fix="name a readable file whose only line is the URL",
-            ) from None
-        if not found[name]:
-            raise InputError(f"setting {variable}_FILE = {path!r}: it is empty", fix="put the URL into it")
-    return found
 
 
 #: URLs hold passwords: ``FARM_<NAME>_FILE`` names a file that has the URL, for a secret that is mounted.
