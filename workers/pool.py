@@ -7,6 +7,7 @@ event loop. The end of a thread turns no loop: without this each slot would star
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -15,6 +16,9 @@ from celery.concurrency import thread
 
 class TaskPool(thread.TaskPool):  # type: ignore[misc]
     """Threads whose end is seen by the event loop at once."""
+
+    #: Called before the threads are waited for; every way in which Celery ends comes through here.
+    before_stop: Callable[[], None] = staticmethod(lambda: None)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -29,6 +33,14 @@ class TaskPool(thread.TaskPool):  # type: ignore[misc]
         result = super().on_apply(*args, **kwargs)
         result.f.add_done_callback(self._wake)
         return result
+
+    def on_stop(self) -> None:
+        """Stop what runs in the threads, then wait for them."""
+        type(self).before_stop()
+        super().on_stop()
+
+    def terminate_job(self, pid: int, signal: str | None = None) -> None:
+        """A thread can not be killed; a cold shutdown asks for it and stops the pool next."""
 
     def _wake(self, _: Any) -> None:
         with suppress(BlockingIOError):  # full: the loop is awake anyway

@@ -3,12 +3,13 @@
 celeryd_init            find the farm and the toolchains; refuse to start where a promise would break
 celeryd_after_setup     consume the queues of the toolchains found
 worker_ready            register, begin to renew claims
-worker_shutting_down    stop running compiles, give their claims back
-worker_shutdown         leave
+worker_shutting_down    stop running compiles, give their claims back (the pool's stop does it in any case)
+worker_shutdown, exit   leave (not every end sends the signal)
 """
 
 from __future__ import annotations
 
+import atexit
 import logging
 import sys
 from typing import Any
@@ -22,13 +23,13 @@ from farm.celery import COMPILE_TASK, app, send_compiles
 from farm.errors import FarmError, FarmRefused
 from farm.namespace import Namespace
 from farm.settings import Settings
+from workers.pool import TaskPool
 from workers.worker import CompileWorker
 
 logger = logging.getLogger(__name__)
 
 #: Queues of compile work begin so; a worker that is given others only is none of ours.
 PREFIX = "compile."
-_POOL_MODULE = "workers.pool"
 
 _worker: CompileWorker | None = None
 
@@ -49,11 +50,12 @@ def _prepare(conf: Any = None, options: Any = None, **_: Any) -> None:
     if queues and not any(queue.startswith(PREFIX) for queue in queues):
         return
     try:
-        if get_implementation(given.get("pool_cls") or conf.worker_pool).__module__ != _POOL_MODULE:
-            raise FarmRefused("compile workers run in threads of one process", fix="leave -P (--pool) out")
+        if get_implementation(given.get("pool") or conf.worker_pool) is not TaskPool:
+            raise FarmRefused("compile workers bring their own pool of threads", fix="leave -P (--pool) out")
         _worker = CompileWorker(
             Settings.read(), _send, lambda queue: queue not in excluded and (not queues or queue in queues)
         )
+        TaskPool.before_stop = staticmethod(_worker.shut_down)
     except FarmError as error:  # Celery would log any other exception of a signal and go on
         sys.stderr.write(f"Error: {error}\n")
         raise SystemExit(error.exit_code) from None
@@ -78,6 +80,7 @@ def _shut_down(**_: Any) -> None:
         _worker.shut_down()
 
 
+@atexit.register
 @signals.worker_shutdown.connect  # type: ignore[untyped-decorator]
 def _close(**_: Any) -> None:
     if _worker is not None:

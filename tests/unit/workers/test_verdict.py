@@ -31,7 +31,7 @@ source.cpp:9:1: error: another
     [
         (GCC, "source.cpp:4:9: error: expected ';' before '}' token"),
         ("a.cpp:1:10: fatal error: x.h: not here\nended.\n", "a.cpp:1:10: fatal error: x.h: not here"),
-        ("ld: in function `f':\na.c: undefined reference to `g'\ncollect2: error: ld\n", "a.c: undefined reference to `g'"),
+        ("ld: in `f':\na.c: undefined reference to `g'\ncollect2: error: ld\n", "a.c: undefined reference to `g'"),
         ("ld: cannot find -lx\ncollect2: error: ld returned 1\n", "ld: cannot find -lx"),
         ("note\nERROR: tiling failed\n" + "main process disappeared\n" * 200, "ERROR: tiling failed"),
         ("Traceback (most recent call last):\n  File x\nValueError: odd\n", "ValueError: odd"),
