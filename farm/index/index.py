@@ -10,10 +10,11 @@ from farm.index import names
 from farm.index.claims import ClaimCalls
 from farm.index.jobs import JobCalls
 from farm.index.scripts import Scripts
+from farm.index.upkeep import UpkeepCalls
 from farm.namespace import Namespace
 
 
-class Index(JobCalls, ClaimCalls):
+class Index(JobCalls, ClaimCalls, UpkeepCalls):
     """All operations on a namespace; ``now_ms`` replaces the server's clock under test, and may be set."""
 
     def __init__(self, server: redis.Redis, namespace: Namespace, now_ms: int | None = None) -> None:

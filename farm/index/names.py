@@ -25,6 +25,10 @@ All keys of a namespace share one hash tag, so that a cluster keeps them on one 
     g:run            hash    the map of an ended job, being drained                      drained
     graves           list    runs whose maps are drained, k|c first (keep or cancel)     drained
     tombs            zset    path -> condemned at (ms)                                   sweep
+    deleting         zset    path -> marked at (ms): the object goes, nobody takes it back  swept
+    purges           stream  purge requests: request, job, incarnation                   answered
+    asked:request    string  '' or the generation that answers the request               PEXPIRE
+    purge_log        stream  one row a purge: generation, removed, kept, requests        trimmed
 
 Farm-wide, under a tag of their own:
 
@@ -35,6 +39,7 @@ Farm-wide, under a tag of their own:
     defaults         hash    name -> fingerprint that new jobs shall use                 unset
     workers          hash    worker -> row: slots, queues, host, pid                     lease
     worker_leases    zset    worker -> its lease deadline (ms)                           lease
+    leader           hash    name, deadline_ms, term of the coordinator that leads       never
 """
 
 from __future__ import annotations
@@ -64,3 +69,4 @@ FIRST_SEEN = FARM + "first_seen"
 DEFAULTS = FARM + "defaults"
 WORKERS = FARM + "workers"
 WORKER_LEASES = FARM + "worker_leases"
+LEADER = FARM + "leader"

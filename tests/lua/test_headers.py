@@ -10,9 +10,11 @@ import pytest
 
 import farm.index
 from farm.index import names
+from farm.index.leader import Leadership
 from farm.index.outcomes import Failure
 from farm.index.registry import Offer, Registry, Worker
 from farm.index.scripts import source
+from farm.index.upkeep import Found
 from tests.lua.world import QUEUE, RULES, World, key, keys
 
 LUA = Path(farm.index.__file__).parent / "lua"
@@ -142,6 +144,20 @@ def tour(world: World) -> None:
     index.heartbeat(who)
     index.end_lapsed()
     world.end(who)
+    index.set_limits(1000, 50, "default", ageing=True)
+    index.ask_purge("operator")
+    index.purge_queue()
+    index.raise_to(2)
+    index.drain()
+    index.evict(0, 0)
+    index.condemn_orphans([Found(2, key(9), 5)])
+    index.adopt([(Found(2, key(8), 6), held[0].record)])
+    index.mark_deleting(0)
+    index.swept(["gone"])
+    index.hold(1, 1)
+    leadership = Leadership(world.redis)
+    leadership.scripts = world.scripts
+    leadership.lead("c1", 1000)
     registry = Registry(world.redis)
     registry.scripts = world.scripts
     registry.register(Worker("w", "host", 1, 2, (QUEUE,)), [Offer("host", "a" * 64, "1")], 1000)

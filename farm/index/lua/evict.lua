@@ -1,0 +1,38 @@
+--[[ evict: condemn idle entries, least recently used first, until the namespace is at or below a size.
+  KEYS[1] meta           hash
+  ARGV[1] target_bytes   int   stated: never goes below it by more than the last entry, so twice is as once
+  ARGV[2] min_idle_ms    int   only entries that nobody has used for so long
+  ARGV[3] limit          int   entries a call
+  ARGV[4] now_ms         int?  empty in production: the server's clock
+  BUILDS e:g idle:g tombs
+  RETURNS {entries evicted, their stored bytes, bytes left}
+]]
+--@include base
+--@include interest
+--@include hold
+local target_bytes, min_idle_ms, limit = ARGV[1], ARGV[2], ARGV[3]
+
+local target = tonumber(target_bytes)
+local bytes = tonumber(redis.call('HGET', KEYS[1], 'bytes') or '0')
+local since = tonumber(redis.call('HGET', KEYS[1], 'ageing_since') or '0')
+local oldest = now - min_idle_ms
+-- Ageing that was just switched on finds no times of use: everyone's idleness starts then.
+if entries_are_held() or bytes <= target or since > oldest then
+  return { 0, 0, bytes }
+end
+local g = current_generation()
+local before, gone = bytes, {}
+for _, key in ipairs(redis.call('ZRANGEBYSCORE', P .. 'idle:' .. g, '-inf', oldest, 'LIMIT', 0, limit)) do
+  if bytes > target then
+    local record = redis.call('HGET', P .. 'e:' .. g, key)
+    local token, stored = token_and_bytes(record)
+    condemn(g, key, record, path_of(g, key, token))
+    bytes = bytes - tonumber(stored)
+    gone[#gone + 1] = key
+  end
+end
+if #gone > 0 then
+  redis.call('ZREM', P .. 'idle:' .. g, unpack(gone))
+  redis.call('HINCRBY', KEYS[1], 'evictions', #gone)
+end
+return { #gone, before - bytes, bytes }

@@ -1,0 +1,137 @@
+"""What the coordinator asks of the index: purge, drain, evict, sweep, adopt, hold. Each twice is as once.
+
+None of them is fenced by leadership: each goes to a stated target and never past it, so two leaders, or one that
+was paused and goes on, do no more than one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from farm.index.answers import batches
+from farm.index.record import Record
+from farm.index.scripts import Scripts
+from farm.namespace import Namespace, bundle_path
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The purge request waits for the leader."""
+
+
+@dataclass(frozen=True, slots=True)
+class Purged:
+    """The request is answered: nothing from below this generation serves the asker any more."""
+
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoJob:
+    """The job that asks is not there (any more)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """The generation in force after a raise, and how many requests of this purge are still to be answered."""
+
+    generation: int
+    answered: int
+    left: int
+
+
+@dataclass(frozen=True, slots=True)
+class Evicted:
+    """What one call of evict has condemned, and what the namespace holds now."""
+
+    entries: int
+    stored_bytes: int
+    left_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A bundle that was found in the store."""
+
+    generation: int
+    key: bytes
+    token: int
+
+    def path(self, namespace: Namespace) -> str:
+        """Where it was found."""
+        return bundle_path(namespace, self.generation, self.key, self.token)
+
+
+class UpkeepCalls:
+    """The coordinator's part of the index, and what others ask of it there."""
+
+    def __init__(self, scripts: Scripts, namespace: Namespace, now_ms: int | None = None) -> None:
+        self.scripts = scripts
+        self.namespace = namespace
+        #: Time under test; None: the server's clock.
+        self.now_ms = now_ms
+
+    def ask_purge(self, request: str, job: str = "", incarnation: int = 0) -> Asked | Purged | NoJob:
+        """Ask for a purge, or for the answer to an earlier ask of the same id; safe to repeat."""
+        reply = self.scripts.run("ask_purge", request, job, incarnation, now_ms=self.now_ms)
+        match reply[0]:
+            case b"purged":
+                return Purged(int(reply[1]))
+            case b"asked":
+                return Asked()
+            case _:
+                return NoJob()
+
+    def purge_queue(self, limit: int = 500) -> tuple[int, int]:
+        """Requests that wait for a purge, and those of them that the last one answers; forgets dead jobs' ones."""
+        waiting, answerable = self.scripts.run("purge_queue", limit, now_ms=self.now_ms)
+        return int(waiting), int(answerable)
+
+    def raise_to(self, generation: int, limit: int = 250) -> Raised:
+        """Open a generation whose marker is in the store, and answer a chunk of the requests queued up to then."""
+        reply = self.scripts.run("raise", generation, limit, now_ms=self.now_ms)
+        return Raised(*(int(number) for number in reply))
+
+    def drain(self, limit: int = 250) -> int:
+        """Condemn a chunk of the idle entries of retired generations; 0 when none is left (or all is held)."""
+        return int(self.scripts.run("drain", limit, now_ms=self.now_ms))
+
+    def evict(self, target_bytes: int, min_idle_ms: int, limit: int = 250) -> Evicted:
+        """Condemn a chunk of the least recently used idle entries, down to the target and not one more."""
+        reply = self.scripts.run("evict", target_bytes, min_idle_ms, limit, now_ms=self.now_ms)
+        return Evicted(*(int(number) for number in reply))
+
+    def set_limits(self, limit_bytes: int, keep_ratio: int, origin: str, ageing: bool) -> None:
+        """Write the limits in force; with ageing off, use times are not judged, and are counted anew when it is on."""
+        self.scripts.run("limits", limit_bytes, keep_ratio, origin, int(ageing), now_ms=self.now_ms)
+
+    def mark_deleting(self, grace_ms: int, limit: int = 250) -> list[str]:
+        """Paths whose objects are to be deleted now; what an earlier leader left undone is among them."""
+        paths = self.scripts.run("mark_deleting", grace_ms, limit, now_ms=self.now_ms)
+        return [path.decode() for path in paths]
+
+    def swept(self, paths: Sequence[str]) -> None:
+        """Their objects are gone; safe to repeat."""
+        for batch in batches(paths):
+            self.scripts.run("swept", *batch, now_ms=self.now_ms)
+
+    def condemn_orphans(self, found: Iterable[Found]) -> int:
+        """Condemn those of these objects that are no entry, no tombstone and no running claim's. Returns how many."""
+        condemned = 0
+        for batch in batches(list(found)):
+            rows = [(row.path(self.namespace), row.generation, row.key, row.token) for row in batch]
+            condemned += int(self.scripts.run("orphans", *(part for row in rows for part in row), now_ms=self.now_ms))
+        return condemned
+
+    def adopt(self, bundles: Iterable[tuple[Found, Record]]) -> int:
+        """Make entries of bundles that were found and verified, where the index has none. Returns how many."""
+        adopted = 0
+        for batch in batches(list(bundles)):
+            rows = [(at.key, at.generation, record.pack(), at.path(self.namespace)) for at, record in batch]
+            adopted += int(self.scripts.run("adopt", *(part for row in rows for part in row), now_ms=self.now_ms))
+        return adopted
+
+    def hold(self, claims_ms: int, entries_ms: int) -> int:
+        """Judge nobody for a while, after a gap in which nobody could renew; returns until when (ms)."""
+        return int(self.scripts.run("hold", claims_ms, entries_ms, now_ms=self.now_ms))
