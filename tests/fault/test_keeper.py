@@ -21,7 +21,6 @@ GONE_WITHIN_SECONDS = 5.0
 HIDING = """
 setsid sh -c 'trap "" TERM HUP INT; sleep 1001 & sleep 1002' &
 (setsid sleep 1003 > /dev/null 2>&1 &)
-touch started
 sleep 1004
 """
 
@@ -69,10 +68,11 @@ def run(script: str, mark: Mark, cwd: Path, **limits: float) -> Ending:
     return start(["sh", "-c", script], mark, cwd, **limits).wait()
 
 
-def wait_for(path: Path) -> None:
-    end_at = time.monotonic() + 10
-    while not path.exists():
-        assert time.monotonic() < end_at, f"{path} did not appear"
+def wait_until_hidden(mark: Mark) -> None:
+    """Wait until all four of HIDING's sleeping processes are there."""
+    end_at = time.monotonic() + 20
+    while sum(line.startswith("sleep 100") for line in mark.alive()) < 4:
+        assert time.monotonic() < end_at, mark.alive()
         time.sleep(0.005)
 
 
@@ -91,8 +91,7 @@ def child_of(pid: int) -> int:
 
 def start_hiding(mark: Mark, cwd: Path) -> Keeping:
     keeping = start(["sh", "-c", HIDING], mark, cwd)
-    wait_for(cwd / "started")
-    assert len(mark.alive()) >= 4
+    wait_until_hidden(mark)
     return keeping
 
 
@@ -117,7 +116,7 @@ from workers.keeping import Keeping, Limits
 Keeping(["sh", "-c", {HIDING!r}], env={mark.env!r}, cwd=Path({str(tmp_path)!r}), limits=Limits(60)).wait()
 """
     process = subprocess.Popen([sys.executable, "-c", worker], cwd=Path(__file__).parents[2])
-    wait_for(tmp_path / "started")
+    wait_until_hidden(mark)
     process.kill()
     process.wait()
     assert mark.wait_gone() == []
