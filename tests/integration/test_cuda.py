@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,8 +23,9 @@ from tests.unit.workers.requests import request, source
 from workers.keeping import Limits
 from workers.runner import Compiled, Stop, compile
 from workers.scratch import ScratchArea
-from workers.toolchains import cuda
+from workers.toolchains import cuda, nvrtc
 from workers.toolchains.cuda import CudaToolchain
+from workers.toolchains.pinned import Pinned
 
 pytestmark = needs_nvrtc
 
@@ -182,6 +184,46 @@ def test_the_same_request_gives_the_same_bytes(flags: list[str], toolchain: Cuda
         assert str(tmp_path).encode() not in data and str(headers()).encode() not in data
     lines = b"/proc/self/cwd/source.cu" in results[0]["kernel.ptx"]
     assert lines == (flags in (["-lineinfo"], ["-G"]))
+
+
+def test_the_fingerprint_follows_library_and_headers_and_not_their_place(tmp_path: Path) -> None:
+    place = nvrtc.locate()
+    assert not isinstance(place, str), place
+    folder = tmp_path / "lib"
+    folder.mkdir()
+    for path in place.library.parent.glob("libnvrtc*"):
+        (folder / path.name).symlink_to(path)
+    shutil.copytree(place.include_dir, tmp_path / "include")  # its files have other times
+    moved = replace(place, library=folder / place.library.name, include_dir=tmp_path / "include")
+
+    def fingerprint(place: nvrtc.Place) -> str:
+        found = nvrtc.inspect(place, "recipe")
+        assert not isinstance(found, str), found
+        return found.fingerprint
+
+    same = {fingerprint(place), fingerprint(moved)}
+    assert len(same) == 1
+    others = [fingerprint(replace(moved, wheel="13.6.1")), fingerprint(replace(moved, headers="13.6.1"))]
+    with (tmp_path / "include" / "cuda_fp16.hpp").open("a") as header:
+        header.write("\n")
+    others.append(fingerprint(moved))
+    builtins = next(folder.glob("libnvrtc-builtins*"))
+    data = builtins.read_bytes()
+    builtins.unlink()
+    builtins.write_bytes(data + b"\0")
+    others.append(fingerprint(moved))
+    assert len(same | set(others)) == 5
+
+
+def test_a_library_that_changes_while_the_worker_runs(
+    toolchain: CudaToolchain, area: ScratchArea, tmp_path: Path
+) -> None:
+    header = tmp_path / "h.h"
+    header.write_text("1")
+    stale = CudaToolchain(replace(toolchain._compiler, pinned=Pinned([header])))
+    header.write_text("2")
+    failure = refused(stale, area, ask(FAST))
+    assert failure == Failure("transient", f"{header} has changed since the worker started: restart the worker")
 
 
 def test_headers_beside_above_and_in_include_folders(toolchain: CudaToolchain, area: ScratchArea) -> None:

@@ -35,8 +35,8 @@ def find(settings: Settings) -> Found:
     Raises:
         InputError: the file of profiles can not be read as a whole; the operator mends it.
     """
-    found: dict[str, Toolchain | str] = {name: finder(settings) for name, finder in _FINDERS.items()}
-    found |= profiles.find(settings, reserved=_FINDERS.keys())
+    named = profiles.find(settings, reserved=_FINDERS.keys())
+    found: dict[str, Toolchain | str] = {name: finder(settings) for name, finder in _FINDERS.items()} | named
     return Found(
         toolchains=tuple(item for item in found.values() if not isinstance(item, str)),
         missing={name: item for name, item in found.items() if isinstance(item, str)},

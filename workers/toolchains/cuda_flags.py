@@ -40,14 +40,14 @@ _ALLOWED = tuple(
 )
 #: Families people do ask for, with the reason why not and what to do instead; the first that fits is told.
 _REFUSED = (
-    (r"[^-].*", "is no flag", "join a flag and its value with =, as in --maxrregcount=64"),
+    (r"([^-].*)?", "is no flag", "join a flag and its value with =, as in --maxrregcount=64"),
     (r"--?(gpu-architecture|arch|gpu-code|code|gencode|generate-code)\b.*", "is what soc says", "set soc, as in sm_90"),
     (r"--?std\b.*", "is an option of its own", "use option std, as in std: c++20"),
     (r"-O.*", "is no flag of NVRTC, which optimises fully", "leave it out, or use --Ofast-compile=max"),
     (r"--?(I|include-path|isystem).*", "reads folders that are not in the key", "use source.include_dirs"),
     (r"--?(pre-include|include)\b.*", "reads a file by its place", "put #include into the source"),
     (r"--?(dlto|dlink-time-opt|gen-opt-lto|optix-ir|fdevice-syntax-only)\b.*", "leaves no cubin", "leave it out"),
-    (r"--?(time|fdevice-time-trace|\w*pch\w*|pch-.*)\b.*", "reads or writes files of its own", "leave it out"),
+    (r"--?(time|fdevice-time-trace|[a-z-]*pch[a-z-]*)\b.*", "reads or writes files of its own", "leave it out"),
     (r"--?(split-compile|t|threads)\b.*", "makes the output depend on the machine", "leave it out"),
     (r"--?(maxrregcount|fmad|ftz|prec-div|prec-sqrt|rdc|relocatable-device-code)\b.*", "has no valid value",
      "join a valid one with =, as in --fmad=false"),

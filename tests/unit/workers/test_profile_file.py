@@ -52,8 +52,8 @@ BAD = '\n[profile.bad]\nargv = ["cc"]\noutputs = ["*.o"]\n'  # the table stands 
     ("text", "message"),
     [
         ("\n[profile.bad]\n", "profiles.toml:9: profile.bad.argv: is missing"),
-        (BAD.replace("argv", "arvg"), "profiles.toml:9: profile.bad.argv: is missing"),
-        (BAD + "arvg = 1", "profiles.toml:12: profile.bad.arvg: is no known key (did you mean argv?)"),
+        (BAD.replace("argv", "arvg"), "profiles.toml:10: profile.bad.arvg: is no known key (did you mean argv?)"),
+        (BAD + "flags = 1", "profiles.toml:12: profile.bad.flags: is no known key (valid: argv, outputs, env, "),
         (BAD.replace('["cc"]', '"cc"'), "profiles.toml:10: profile.bad.argv: must be a list of texts; given 'cc'"),
         (BAD.replace('["cc"]', "[]"), "profiles.toml:10: profile.bad.argv: must not be empty"),
         (BAD.replace('["cc"]', '["cc", 3]'), "profiles.toml:10: profile.bad.argv[1]: must be text; given 3"),
@@ -131,6 +131,14 @@ def test_a_relative_name_is_made_absolute(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     assert Settings.read({"FARM_TOOLCHAINS_FILE": "p.toml"}).toolchains_file == tmp_path / "p.toml"
     assert Settings.read({}).toolchains_file is None
+
+
+@pytest.mark.parametrize("page", ["extending.md", "examples/profiles/cann.toml"])
+def test_what_the_documentation_shows_is_right(page: str, tmp_path: Path) -> None:
+    text = (Path(__file__).parents[3] / "docs" / page).read_text()
+    for block in re.findall(r"```toml\n(.*?)```", text, re.DOTALL) or [text]:
+        found = read(written(tmp_path, block), ["host", "cuda", "command"]).profiles
+        assert found and not [item for item in found.values() if isinstance(item, str)]
 
 
 def test_lines() -> None:

@@ -12,12 +12,13 @@ from collections.abc import Collection
 
 from farm.settings import Settings
 from workers.toolchains.profiles.file import ProfileError, read
-from workers.toolchains.profiles.toolchain import ProfileToolchain, make
+from workers.toolchains.profiles.toolchain import make
+from workers.toolchains.protocol import Toolchain
 
-__all__ = ["ProfileToolchain", "find"]
+__all__ = ["find"]
 
 
-def find(settings: Settings, reserved: Collection[str]) -> dict[str, ProfileToolchain | str]:
+def find(settings: Settings, reserved: Collection[str]) -> dict[str, Toolchain | str]:
     """The profiles by name, each a toolchain or the reason why it can not be used.
 
     Args:
@@ -29,7 +30,7 @@ def find(settings: Settings, reserved: Collection[str]) -> dict[str, ProfileTool
     if settings.toolchains_file is None:
         return {}
     file = read(settings.toolchains_file, reserved)
-    found: dict[str, ProfileToolchain | str] = {}
+    found: dict[str, Toolchain | str] = {}
     for name, item in file.profiles.items():
         try:
             found[name] = item if isinstance(item, str) else make(file, name, item)

@@ -97,7 +97,8 @@ def _check(file: ProfileFile, name: str, given: object, reserved: Collection[str
     try:
         table = ProfileTable.model_validate(given)
     except ValidationError as error:
-        raise file.error(name, *_refusal(error.errors(include_url=False)[0])) from None
+        found = error.errors(include_url=False)  # a name that is misspelt says more than one that is missing
+        raise file.error(name, *_refusal(min(found, key=lambda one: one["type"] == "missing"))) from None
     for key, what in faults(table):
         raise file.error(name, key, what)
     return table

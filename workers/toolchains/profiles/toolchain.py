@@ -122,18 +122,18 @@ def make(file: ProfileFile, name: str, table: ProfileTable) -> ProfileToolchain:
         pinned = Pinned([program, *hashed])
     except OSError as error:
         raise file.error(name, ("hash",), f"{error.filename} can not be read: {error.strerror}") from None
-    digest = _fingerprint(table, program, said, pinned)
+    digest = _fingerprint(table, program, said, hashed, pinned)
     return ProfileToolchain(name, table, program, pinned, short_version(said), digest)
 
 
-def _fingerprint(table: ProfileTable, program: Path, said: str, pinned: Pinned) -> str:
+def _fingerprint(table: ProfileTable, program: Path, said: str, hashed: Sequence[Path], pinned: Pinned) -> str:
     """Over what shapes an output; a path whose content is hashed counts by its content alone."""
     parts = {
         "recipe": _RECIPE,
         "machine": platform.machine(),
         "program": program.name,
-        "argv": [_placeless(word, table.hash) for word in table.argv[1:]],
-        "env": {name: _placeless(word, table.hash) for name, word in table.env.items()},
+        "argv": [_placeless(word, hashed) for word in table.argv[1:]],
+        "env": {name: _placeless(word, hashed) for name, word in table.env.items()},
         "outputs": table.outputs,
         "options": {name: (option.kind, option.argv) for name, option in table.options.items()},
         "version": said,
@@ -142,8 +142,8 @@ def _fingerprint(table: ProfileTable, program: Path, said: str, pinned: Pinned) 
     return fingerprint(parts)
 
 
-def _placeless(word: str, hashed: Sequence[str]) -> str:
-    for at, path in sorted(enumerate(hashed), key=lambda item: -len(item[1])):
-        if path.startswith("/"):
-            word = re.sub(re.escape(path.rstrip("/")) + r"(?![\w.-])", f"{{hash {at}}}", word)
+def _placeless(word: str, hashed: Sequence[Path]) -> str:
+    """The word with the number of a hashed path for the path, the longest first."""
+    for at, path in sorted(enumerate(hashed), key=lambda item: -len(str(item[1]))):
+        word = re.sub(re.escape(str(path)) + r"(?![\w.-])", f"{{hash {at}}}", word)
     return word
