@@ -1,14 +1,15 @@
-"""The record of an entry: what the index knows of a finished compile, packed small.
+"""The record of an entry: what the index knows of a finished compile, packed small, for a million are in memory.
 
-    "<token> <stored_bytes> " + msgpack [sha256, name, type, toolchain, compile_ms]
+    | token 8 | stored bytes 4 | compile ms 4 | sha256 32 | msgpack [name, type, toolchain] |    big endian
 
-Scripts never decode msgpack (Lua's cmsgpack can not read its bin type); the two numbers they need stand
-before it as text. The path is not stored: it follows from namespace, generation, key and token, and the
-token is also the time of the take in microseconds.
+Scripts read the first two numbers and never decode the rest (Lua's cmsgpack can not read msgpack's bin type).
+The path is not stored: it follows from namespace, generation, key and token, and the token is also the time of
+the take in microseconds.
 """
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 from typing import NewType
 
@@ -19,6 +20,9 @@ Token = NewType("Token", int)
 Generation = NewType("Generation", int)
 
 KEY_BYTES = 32
+
+_NUMBERS = struct.Struct(">QII32s")
+_LONGEST_MS = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +48,16 @@ class Record:
 
     def pack(self) -> bytes:
         """The bytes kept in the index."""
-        rest = (self.sha256, self.name, self.type, self.toolchain, self.compile_ms)
-        return b"%d %d %s" % (self.token, self.stored_bytes, msgpack.packb(rest))
+        compile_ms = min(self.compile_ms, _LONGEST_MS)
+        numbers = _NUMBERS.pack(self.token, self.stored_bytes, compile_ms, self.sha256)
+        return numbers + bytes(msgpack.packb((self.name, self.type, self.toolchain)))
 
     @classmethod
     def unpack(cls, data: bytes) -> Record:
         """Read a record back; raises ValueError when it is none."""
-        token, stored_bytes, rest = data.split(b" ", 2)
-        return cls(int(token), int(stored_bytes), *msgpack.unpackb(rest))
+        try:
+            token, stored_bytes, compile_ms, sha256 = _NUMBERS.unpack_from(data)
+            name, type, toolchain = msgpack.unpackb(data[_NUMBERS.size :])
+        except (struct.error, msgpack.UnpackException, ValueError) as error:
+            raise ValueError(f"no record of an entry: {error}") from None
+        return cls(token, stored_bytes, sha256, name, type, toolchain, compile_ms)

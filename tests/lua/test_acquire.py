@@ -9,7 +9,7 @@ import redis
 
 from farm.index.index import Index
 from farm.index.outcomes import Absent, Failure, Hit, Joined, Refused, UnknownJob
-from tests.lua.world import LEASE, QUEUE, RULES, World, key, keys, kinds
+from tests.lua.world import LEASE, QUEUE, RULES, World, key, keys, kinds, record_of
 
 
 def acquire(world: World, who, *which: bytes) -> list:  # type: ignore[no-untyped-def, type-arg]
@@ -73,7 +73,7 @@ def test_two_thousand_idle_entries_for_a_fresh_job(world: World) -> None:
     wanted = keys(2000)
     prefix = world.index.prefix
     for k in wanted:
-        world.redis.hset(f"{prefix}e:1", k, b"1 10 record")
+        world.redis.hset(f"{prefix}e:1", k, record_of(1).pack())
         world.redis.zadd(f"{prefix}idle:1", {k: 5})
     assert kinds(acquire(world, world.join(), *wanted)) == "H" * 2000
     assert world.pins(*wanted) == [1] * 2000

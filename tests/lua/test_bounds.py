@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.lua.world import LEASE, World, key, keys
+from tests.lua.world import LEASE, World, key, keys, record_of
 
 
 def fields(world: World, kind: str) -> int:
@@ -92,7 +92,7 @@ def test_a_job_of_many_keys_ends_in_one_short_call(world: World) -> None:
     world.watched = False
     wanted = keys(5000)
     prefix = world.index.prefix
-    world.redis.hset(f"{prefix}e:1", mapping=dict.fromkeys(wanted, b"1 10 record"))
+    world.redis.hset(f"{prefix}e:1", mapping=dict.fromkeys(wanted, record_of(1).pack()))
     world.redis.zadd(f"{prefix}idle:1", dict.fromkeys(wanted, 5))
     who = world.join()
     world.index.acquire(who, wanted)

@@ -14,9 +14,10 @@ local function reach(g)
   return g
 end
 
--- The numbers that stand as text before a record.
+-- The two numbers at the start of a record, as text.
 local function token_and_bytes(record)
-  return string.match(record, '^(%d+) (%d+) ')
+  local token, bytes = struct.unpack('>I8I4', record)
+  return text(token), text(bytes)
 end
 
 local function condemn(g, key, record, path)

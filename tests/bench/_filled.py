@@ -1,0 +1,84 @@
+"""A namespace full of idle entries, on a server of its own that keeps nothing on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import redis
+
+from farm.embedded.server import start
+from farm.index.index import Index
+from farm.index.jobs import Member, as_member
+from farm.index.outcomes import Membership
+from farm.index.record import Record
+from farm.namespace import Namespace
+
+
+def key(n: int) -> bytes:
+    return hashlib.sha256(b"%d" % n).digest()
+
+
+class Filled:
+    """The index of a namespace; the entries are the keys 0 and up."""
+
+    def __init__(self, server: redis.Redis) -> None:
+        # redis.Redis; its own types can not say that replies are bytes.
+        self.server: Any = server
+        self.index = Index(server, Namespace("default", "Ascend910B1"))
+        self.index.open(1)
+        self.entries = 0
+
+    def fill(self, entries: int) -> None:
+        """Idle entries as publish leaves them, with an operator's name and type of usual length."""
+        prefix, now_ms = self.index.prefix, round(time.time() * 1000)
+        for first in range(self.entries, entries, 2000):
+            numbers = range(first, min(entries, first + 2000))
+            rows = {key(n): self._record(n).pack() for n in numbers}
+            with self.server.pipeline(transaction=False) as pipe:
+                pipe.hset(f"{prefix}e:1", mapping=rows)
+                pipe.zadd(f"{prefix}idle:1", {k: now_ms - n for k, n in zip(rows, numbers, strict=True)})
+                pipe.execute()
+        self.entries = entries
+
+    @staticmethod
+    def _record(n: int) -> Record:
+        token = 1_796_115_524_339_000 + n
+        return Record(token, 20_000 + n % 5000, key(n), f"layer_norm_fp16_32x128_{n:06}", "LayerNorm", "cuda", 1234)
+
+    def used_bytes(self) -> int:
+        return int(self.server.info("memory")["used_memory"])
+
+    def member(self, job: str) -> Member:
+        who = Member(job, "m", "enable", 1, b"{}", 300_000)
+        answer = self.index.join(who)
+        assert isinstance(answer, Membership)
+        return as_member(who, answer)
+
+    def end(self, who: Member) -> None:
+        self.index.leave(who)
+        while self.index.bury() or self.index.tell():
+            pass
+
+
+@contextmanager
+def own_server() -> Iterator[redis.Redis]:
+    with tempfile.TemporaryDirectory() as folder:
+        server = start(Path(folder) / "data")
+        try:
+            with redis.Redis.from_url(server.url, socket_timeout=60) as client:
+                client.config_set("appendonly", "no")
+                yield client
+        finally:
+            server.stop()
+
+
+def say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
