@@ -39,3 +39,25 @@ class Namespace:
 def bundle_path(namespace: Namespace | str, generation: int, key: bytes, token: int) -> str:
     """Where the bundle of one take lies, relative to the store's root; unique, so nothing is overwritten."""
     return f"{namespace}/{generation}/{key.hex()}-{token}"
+
+
+@dataclass(frozen=True, slots=True)
+class BundleId:
+    """Which bundle an object of the store is: its generation and key, and the token of the take that made it."""
+
+    generation: int
+    key: bytes
+    token: int
+
+    def path(self, namespace: Namespace) -> str:
+        """Where it lies, relative to the store's root."""
+        return bundle_path(namespace, self.generation, self.key, self.token)
+
+    @classmethod
+    def parse(cls, name: str) -> BundleId | None:
+        """Read ``<generation>/<key>-<token>`` back; None for anything else that lies there."""
+        found = _BUNDLE_NAME.fullmatch(name)
+        return cls(int(found[1]), bytes.fromhex(found[2]), int(found[3])) if found else None
+
+
+_BUNDLE_NAME = re.compile(r"([1-9][0-9]{0,14})/([0-9a-f]{64})-([1-9][0-9]{0,17})", re.ASCII)

@@ -50,6 +50,18 @@ class Settings(BaseModel):
     #: How long the compiler's own rejection is remembered for later askers.
     failure_ttl_seconds: float = Field(600, ge=0, le=604800)
     allow_adhoc_commands: bool = False
+    #: A coordinator that is silent this long is replaced by a standby.
+    leader_lease_seconds: float = Field(5, ge=1, le=300)
+    tick_seconds: float = Field(1, ge=0.05, le=60)
+    #: How long a job of mode force waits for its purge.
+    force_timeout_seconds: float = Field(30, gt=0, le=3600)
+    #: Only entries that nobody has used for so long are aged.
+    min_idle_seconds: float = Field(1800, ge=0, le=31536000)
+    #: A condemned bundle can be taken back by who still holds it for so long.
+    sweep_grace_seconds: float = Field(60, ge=0, le=86400)
+    #: Limit over all namespaces that have one; unset means none.
+    max_total_size_mb: int | None = Field(None, ge=1)
+    remain_total_size_ratio: int = Field(80, ge=1, le=100)
     #: Profiles: named command lines that workers offer as toolchains.
     toolchains_file: Path | None = None
 
@@ -106,11 +118,21 @@ class Settings(BaseModel):
 _SHARED = ("claim_lease_seconds", "failure_ttl_seconds", "max_attempts")
 
 #: (period, lease): the period must fit into the lease twice, so that one lost call ends nothing.
-_MUST_FIT_TWICE = (("heartbeat_seconds", "job_lease_seconds"),)
+_MUST_FIT_TWICE = (
+    ("heartbeat_seconds", "job_lease_seconds"),
+    ("heartbeat_seconds", "sweep_grace_seconds"),
+    ("tick_seconds", "leader_lease_seconds"),
+)
 
 
 #: URLs hold passwords: ``FARM_<NAME>_FILE`` names a file that has the URL, for a secret that is mounted.
 _MAY_BE_IN_A_FILE = ("index_url", "broker_url", "result_url")
+
+
+def variables() -> list[str]:
+    """Every environment variable that is a setting."""
+    names = [PREFIX + name.upper() for name in Settings.model_fields]
+    return names + [f"{PREFIX}{name.upper()}_FILE" for name in _MAY_BE_IN_A_FILE]
 
 
 def _read_files(environ: Mapping[str, str]) -> dict[str, str]:

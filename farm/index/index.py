@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import redis
@@ -9,6 +11,7 @@ import redis
 from farm.index import names
 from farm.index.claims import ClaimCalls
 from farm.index.jobs import JobCalls
+from farm.index.record import Record
 from farm.index.scripts import Scripts
 from farm.index.upkeep import UpkeepCalls
 from farm.namespace import Namespace
@@ -27,6 +30,36 @@ class Index(JobCalls, ClaimCalls, UpkeepCalls):
         """The keys of some claims that run now, those with the earliest deadline first."""
         refs = self.server.zrange(f"{self.prefix}running", 0, limit - 1)
         return [bytes(ref.partition(b":")[2]) for ref in refs]
+
+    def stored_bytes(self) -> int:
+        """What the namespace holds: the stored sizes of all shared entries."""
+        return int(self.server.hget(f"{self.prefix}meta", "bytes") or 0)
+
+    def generation(self) -> int:
+        """The generation in force; 0 when the namespace is not open."""
+        return int(self.server.hget(f"{self.prefix}meta", "generation") or 0)
+
+    def oldest_use_ms(self) -> float:
+        """When the entry that is idle for longest was used last; infinity when none is idle."""
+        rows = self.server.zrange(f"{self.prefix}idle:{self.generation()}", 0, 0, withscores=True)
+        return float(rows[0][1]) if rows else float("inf")
+
+    def is_in_use(self) -> bool:
+        """Whether there are jobs, or entries that some job may hold."""
+        return bool(self.server.exists(f"{self.prefix}jobs", f"{self.prefix}generations"))
+
+    def known_tokens(self, generation: int, keys: Sequence[bytes]) -> list[int | None]:
+        """The tokens of the entries of these keys; None where there is no entry."""
+        records = self.server.hmget(f"{self.prefix}e:{generation}", keys) if keys else []
+        return [Record.unpack(data).token if data else None for data in records]
+
+    def entries(self, chunk: int = 500) -> Iterator[list[tuple[int, bytes, int]]]:
+        """All entries of all generations, in chunks of (generation, key, token)."""
+        for generation in self.server.zrange(f"{self.prefix}generations", 0, -1):
+            name = f"{self.prefix}e:{int(generation)}"
+            rows = self.server.hscan_iter(name, count=chunk)
+            while some := list(islice(rows, chunk)):
+                yield [(int(generation), key, Record.unpack(data).token) for key, data in some]
 
     def last_notice(self, run: str) -> str:
         """Where a run's notices end now; ask before acquire, then nothing is missed."""

@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterator
 
 from farm.index.snapshot import Ref, Snapshot
 
+#: Of a class in the fair order, as in lua/lib/queue.lua.
+CLASS_WIDTH = 2**44
+
 Invariant = Callable[[Snapshot], Iterator[str]]
 
 
@@ -57,11 +60,19 @@ def claims_have_one_place(s: Snapshot) -> Iterator[str]:
             yield f"{_name(ref)} has a place and no claim"
             continue
         if claim.state == "queued":
-            placed = claim.token is None and ref in s.queues.get(claim.queue, set())
+            placed = claim.token is None and ref in s.queues.get(claim.queue, {})
         else:
             placed = claim.state == "running" and claim.token is not None and ref in s.running
         if not placed or places[ref] != 1:
             yield f"{_name(ref)} is {claim.state} with token {claim.token} and has {places[ref]} places"
+
+
+def places_are_of_the_class(s: Snapshot) -> Iterator[str]:
+    """A queued claim stands among those of its own class."""
+    for queue in s.queues.values():
+        for ref, place in queue.items():
+            if ref in s.claims and place // CLASS_WIDTH != s.claims[ref].priority:
+                yield f"{_name(ref)} has priority {s.claims[ref].priority} and the place {place}"
 
 
 def queued_claims_are_wanted(s: Snapshot) -> Iterator[str]:
@@ -131,6 +142,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     interest_is_counted,
     claims_are_for_absent_keys,
     claims_have_one_place,
+    places_are_of_the_class,
     queued_claims_are_wanted,
     bytes_add_up,
     condemned_is_no_entry,

@@ -39,6 +39,8 @@ Farm-wide, under a tag of their own:
     defaults         hash    name -> fingerprint that new jobs shall use                 unset
     workers          hash    worker -> row: slots, queues, host, pid                     lease
     worker_leases    zset    worker -> its lease deadline (ms)                           lease
+    watch            hash    when the last tick of a leader was, and which run of the server it saw
+    chores           hash    chore (rebuild) -> id of the last ask, and of the last one done
     leader           hash    name, deadline_ms, term of the coordinator that leads       never
 """
 
@@ -70,3 +72,7 @@ DEFAULTS = FARM + "defaults"
 WORKERS = FARM + "workers"
 WORKER_LEASES = FARM + "worker_leases"
 LEADER = FARM + "leader"
+WATCH = FARM + "watch"
+CHORES = FARM + "chores"
+#: The channel on which scripts call the coordinator: a purge was asked for, a limit was crossed.
+WAKE_CHANNEL = "opfarm:wake"

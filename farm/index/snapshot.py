@@ -27,6 +27,7 @@ class Claim:
     state: str
     token: int | None
     queue: str
+    priority: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,8 @@ class Snapshot:
     idle: dict[Ref, int]
     claims: dict[Ref, Claim]
     running: dict[Ref, int]
-    queues: dict[str, set[Ref]]
+    #: Queue -> claim -> its place in the fair order.
+    queues: dict[str, dict[Ref, int]]
     waiters: dict[Ref, set[str]]
     failures: set[Ref]
     tombs: set[str]
@@ -122,7 +124,10 @@ def parse(namespace: Namespace, rows: Rows) -> Snapshot:
         idle={ref: int(score) for ref, score in _by_ref(kind(b"idle"))},
         claims={_ref(name): _claim(row) for name, row in kind(b"c").items()},
         running={_ref(name): int(score) for name, score in single(b"running").items()},
-        queues={name.decode(): {_ref(ref) for ref in queue} for name, queue in kind(b"queue").items()},
+        queues={
+            name.decode(): {_ref(ref): int(place) for ref, place in queue.items()}
+            for name, queue in kind(b"queue").items()
+        },
         waiters={_ref(name): {run.decode() for run in runs} for name, runs in kind(b"w").items()},
         failures={_ref(name) for name in kind(b"f")},
         tombs={path.decode() for path in single(b"tombs")},
@@ -148,8 +153,9 @@ def _ref(name: bytes) -> Ref:
 
 
 def _claim(row: Mapping[bytes, bytes]) -> Claim:
-    token = row.get(b"token")
-    return Claim(row.get(b"state", b"").decode(), int(token) if token else None, row.get(b"queue", b"").decode())
+    token, priority = row.get(b"token"), int(row.get(b"priority", 0))
+    state, queue = row.get(b"state", b"").decode(), row.get(b"queue", b"").decode()
+    return Claim(state, int(token) if token else None, queue, priority)
 
 
 def _job(job: bytes, row: Mapping[bytes, bytes], members: Mapping[bytes, float]) -> Job:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from farm.index.answers import batches
 from farm.index.record import Record
 from farm.index.scripts import Scripts
-from farm.namespace import Namespace, bundle_path
+from farm.namespace import BundleId, Namespace
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +48,6 @@ class Evicted:
     entries: int
     stored_bytes: int
     left_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A bundle that was found in the store."""
-
-    generation: int
-    key: bytes
-    token: int
-
-    def path(self, namespace: Namespace) -> str:
-        """Where it was found."""
-        return bundle_path(namespace, self.generation, self.key, self.token)
 
 
 class UpkeepCalls:
@@ -116,7 +103,7 @@ class UpkeepCalls:
         for batch in batches(paths):
             self.scripts.run("swept", *batch, now_ms=self.now_ms)
 
-    def condemn_orphans(self, found: Iterable[Found]) -> int:
+    def condemn_orphans(self, found: Iterable[BundleId]) -> int:
         """Condemn those of these objects that are no entry, no tombstone and no running claim's. Returns how many."""
         condemned = 0
         for batch in batches(list(found)):
@@ -124,7 +111,7 @@ class UpkeepCalls:
             condemned += int(self.scripts.run("orphans", *(part for row in rows for part in row), now_ms=self.now_ms))
         return condemned
 
-    def adopt(self, bundles: Iterable[tuple[Found, Record]]) -> int:
+    def adopt(self, bundles: Iterable[tuple[BundleId, Record]]) -> int:
         """Make entries of bundles that were found and verified, where the index has none. Returns how many."""
         adopted = 0
         for batch in batches(list(bundles)):

@@ -103,6 +103,16 @@ def unpack(data: bytes, *, key: bytes, sha256: bytes, stored_bytes: int) -> Bund
     return bundle
 
 
+def identify(data: bytes, *, key: bytes) -> tuple[Bundle, bytes]:
+    """Open a bundle that was found without an index: it proves itself. Returns it and its sha256.
+
+    Raises:
+        BadBundle: it is damaged, or not that key's.
+    """
+    sha256 = hashlib.sha256(data).digest()
+    return unpack(data, key=key, sha256=sha256, stored_bytes=len(data)), sha256
+
+
 def _content(bundle: Bundle) -> bytes:
     files = [
         {

@@ -137,8 +137,9 @@ class _ObstoreObjects:
 
     def names(self, folder: str) -> list[str]:
         try:
-            rows = obstore.list(self._store, folder)
-            return [str(row["path"]).removeprefix(folder + "/") for chunk in rows for row in chunk]
+            rows = obstore.list(self._store, folder or None)
+            above = f"{folder}/" if folder else ""
+            return [str(row["path"]).removeprefix(above) for chunk in rows for row in chunk]
         except (BaseError, OSError) as error:
             raise self._failed(f"list {folder}", error) from None
 

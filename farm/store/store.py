@@ -164,6 +164,18 @@ class Store:
         names = self._objects.names(f"{namespace}/generations")
         return max((int(name) for name in names if name.isascii() and name.isdigit()), default=0)
 
+    def mark_generation(self, namespace: Namespace, generation: int) -> None:
+        """Write the immutable marker of a generation, before the index opens it; safe to repeat."""
+        self._objects.create(f"{namespace}/generations/{generation}", b"")
+
+    def names(self) -> list[str]:
+        """The paths of all objects, in no order, foreign ones included."""
+        return self._objects.names("")
+
+    def delete(self, path: str) -> None:
+        """Remove one object; only the coordinator's sweep does, for paths that the index has condemned."""
+        self._objects.delete(_checked(path))
+
     def self_test(self) -> None:
         """Write, replace, read back and delete a small object: no process shall start on a store it can not use.
 

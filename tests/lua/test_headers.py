@@ -14,7 +14,7 @@ from farm.index.leader import Leadership
 from farm.index.outcomes import Failure
 from farm.index.registry import Offer, Registry, Worker
 from farm.index.scripts import source
-from farm.index.upkeep import Found
+from farm.namespace import BundleId
 from tests.lua.world import QUEUE, RULES, World, key, keys
 
 LUA = Path(farm.index.__file__).parent / "lua"
@@ -150,8 +150,8 @@ def tour(world: World) -> None:
     index.raise_to(2)
     index.drain()
     index.evict(0, 0)
-    index.condemn_orphans([Found(2, key(9), 5)])
-    index.adopt([(Found(2, key(8), 6), held[0].record)])
+    index.condemn_orphans([BundleId(2, key(9), 5)])
+    index.adopt([(BundleId(2, key(8), 6), held[0].record)])
     index.mark_deleting(0)
     index.swept(["gone"])
     index.hold(1, 1)

@@ -11,8 +11,10 @@
   RETURNS {'ok', states, {payload, ...}, generations} | {'unknown'}
 ]]
 --@include base
+--@include hold
 --@include job
 --@include interest
+--@include queue
 --@include resolve
 local job, incarnation, member, lease_ms, floor = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local keys = { unpack(ARGV, 6, #ARGV - 1) }
@@ -21,5 +23,5 @@ if not is_current(job, incarnation) then
   return { 'unknown' }
 end
 extend(job, member, lease_ms)
-local states, payloads, generations = resolve(job .. '@' .. incarnation, floor, keys)
+local states, payloads, generations = resolve(job, job .. '@' .. incarnation, floor, keys)
 return reply_of(states, payloads, generations)

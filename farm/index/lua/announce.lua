@@ -16,6 +16,7 @@
           another record than the caller's: switch to it; empty: the job has the key in a newer generation
 ]]
 --@include base
+--@include hold
 --@include job
 --@include interest
 local job, incarnation, member, mode, priority = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]

@@ -8,6 +8,7 @@
   RETURNS {'asked'} | {'purged', generation} | {'unknown'} (the job is not there)
 ]]
 --@include base
+--@include hold
 --@include job
 local request, job, incarnation = ARGV[1], ARGV[2], ARGV[3]
 

@@ -9,6 +9,7 @@
   RETURNS {'chosen', fingerprint} | {'unknown'}
 ]]
 --@include base
+--@include hold
 --@include job
 local job, incarnation, toolchain, fingerprint = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 

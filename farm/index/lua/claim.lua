@@ -12,10 +12,11 @@
   RETURNS {'ok', states, {payload, ...}, generations} | {'unknown'}; state c: claimed by the caller
 ]]
 --@include base
+--@include hold
 --@include job
 --@include interest
---@include resolve
 --@include queue
+--@include resolve
 local job, incarnation, member, lease_ms, floor = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local nonce = ARGV[6]
 
@@ -29,7 +30,7 @@ for at = 7, #ARGV - 3, 3 do
   local n = #keys + 1
   keys[n], requests[n], queues[n] = ARGV[at], ARGV[at + 1], ARGV[at + 2]
 end
-local states, payloads, generations = resolve(run, floor, keys)
+local states, payloads, generations = resolve(job, run, floor, keys)
 local priority = redis.call('HGET', P .. 'j:' .. job, 'priority')
 
 for n, key in ipairs(keys) do

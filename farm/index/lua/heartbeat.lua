@@ -9,6 +9,7 @@
   RETURNS {'alive', members} | {'unknown'}
 ]]
 --@include base
+--@include hold
 --@include job
 local job, incarnation, member, lease_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 

@@ -11,6 +11,7 @@
   RETURNS {'joined', incarnation, generation, floor, members} | {'not_open'} | {'other_mode', mode}
 ]]
 --@include base
+--@include hold
 --@include job
 local job, member, mode, priority = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local owner, lease_ms = ARGV[5], ARGV[6]

@@ -6,9 +6,13 @@
   RETURNS {job, incarnation, job, incarnation, ...}
 ]]
 --@include base
+--@include hold
 local limit = ARGV[1]
 
 local out = {}
+if entries_are_held() then
+  return out
+end
 for _, job in ipairs(redis.call('ZRANGEBYSCORE', P .. 'jobs', '-inf', now, 'LIMIT', 0, limit)) do
   out[#out + 1] = job
   out[#out + 1] = redis.call('HGET', P .. 'j:' .. job, 'incarnation') or '0'

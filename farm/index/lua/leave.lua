@@ -9,6 +9,7 @@
   RETURNS {'left', members} | {'ended'} | {'unknown'}
 ]]
 --@include base
+--@include hold
 --@include job
 local job, incarnation, member, how = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 

@@ -6,6 +6,7 @@
   RETURNS {requests that wait, requests of them that an earlier purge answers}
 ]]
 --@include base
+--@include hold
 --@include job
 local limit = ARGV[1]
 

@@ -7,6 +7,7 @@
   RETURNS {generation in force, requests answered, requests left that this purge answers}
 ]]
 --@include base
+--@include hold
 --@include job
 --@include interest
 local generation, limit = ARGV[1], ARGV[2]

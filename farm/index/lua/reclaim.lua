@@ -8,12 +8,16 @@
   RETURNS {queue, ...}: one for each claim queued again
 ]]
 --@include base
+--@include hold
 --@include interest
 --@include queue
 --@include retry
 local limit, keep_ms, max_attempts = ARGV[1], ARGV[2], ARGV[3]
 
 local queues = {}
+if claims_are_held() then
+  return queues
+end
 for _, ref in ipairs(redis.call('ZRANGEBYSCORE', P .. 'running', '-inf', now, 'LIMIT', 0, limit)) do
   local claim = read_claim(ref)
   local g, key = string.match(ref, '^(%d+):(.*)$')

@@ -6,6 +6,7 @@
   RETURNS how many finished claims still have waiters to be told
 ]]
 --@include base
+--@include hold
 --@include job
 local limit = ARGV[1]
 

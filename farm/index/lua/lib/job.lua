@@ -1,4 +1,4 @@
--- job: membership of a job and the end of a job. Needs base.
+-- job: membership of a job and the end of a job. Needs base, hold.
 
 -- True when the caller speaks for the incarnation that lives now.
 local function is_current(job, incarnation)
@@ -12,8 +12,11 @@ local function extend(job, member, lease_ms)
   redis.call('ZADD', P .. 'jobs', 'GT', deadline, job)
 end
 
+-- Nobody has lapsed while entries are held: members could not say that they live.
 local function drop_lapsed_members(job)
-  redis.call('ZREMRANGEBYSCORE', P .. 'm:' .. job, '-inf', now)
+  if not entries_are_held() then
+    redis.call('ZREMRANGEBYSCORE', P .. 'm:' .. job, '-inf', now)
+  end
   return redis.call('ZCARD', P .. 'm:' .. job)
 end
 

@@ -18,6 +18,14 @@ local function stand_in_line(queue, ref, job, class)
   redis.call('ZADD', P .. 'queue:' .. queue, tonumber(class) * CLASS + tag, ref)
 end
 
+-- A queued claim that a more urgent job joins stands where that job's own would; it never falls back.
+local function lift(ref, claim, job, class)
+  if claim.state == 'queued' and tonumber(class) < tonumber(claim.priority) then
+    redis.call('HSET', P .. 'c:' .. ref, 'priority', class)
+    stand_in_line(claim.queue, ref, job, class)
+  end
+end
+
 -- Ahead of all others of its class.
 local function stand_ahead(queue, ref, class)
   redis.call('ZADD', P .. 'queue:' .. queue, tonumber(class) * CLASS, ref)

@@ -1,4 +1,4 @@
--- resolve: the answers of one job for a batch of keys. Needs base, job, interest.
+-- resolve: the answers of one job for a batch of keys. Needs base, job, interest, queue.
 --
 -- The states, one letter a key: h hit, j joined, f failed, r failed and remembered, a absent.
 -- The batch is read and written with a few commands of many arguments: what is already there is the
@@ -37,14 +37,19 @@ local function refuse(g, key, run, failure, remembered)
 end
 
 -- A key without an entry: a live claim is joined; a failure is told (to those who waited for it always, to
--- others while it is remembered); else absent.
-local function resolve_missing(g, key, run, held)
+-- others while it is remembered); else absent. What is joined is noted in joined, once.
+local function resolve_missing(g, key, run, held, joined)
   local ref = ref_of(g, key)
-  if redis.call('EXISTS', P .. 'c:' .. ref) == 1 then
+  local claim = redis.call('HMGET', P .. 'c:' .. ref, 'state', 'priority', 'queue')
+  if claim[1] then
     redis.call('SADD', P .. 'w:' .. ref, run)
     redis.call('HDEL', P .. 'c:' .. ref, 'unwanted')
     if add_interest(g, key, run) then
       redis.call('HINCRBY', KEYS[1], 'joins', 1)
+    end
+    if not joined[ref] then
+      joined[ref] = { state = claim[1], priority = claim[2], queue = claim[3] }
+      joined[#joined + 1] = ref
     end
     return 'j', ''
   end
@@ -71,10 +76,20 @@ local function mapped(run, key, value, floor)
   end
 end
 
+-- The job's class is read only when something is joined.
+local function lift_joined(job, joined)
+  if #joined > 0 then
+    local class = redis.call('HGET', P .. 'j:' .. job, 'priority')
+    for _, ref in ipairs(joined) do
+      lift(ref, joined[ref], job, class)
+    end
+  end
+end
+
 -- Returns states (letters), payloads (record or failure) and generations, each one a key.
-local function resolve(run, floor, keys)
+local function resolve(job, run, floor, keys)
   local g_now = reach(floor)
-  local states, payloads, generations, held = {}, {}, {}, {}
+  local states, payloads, generations, held, joined = {}, {}, {}, {}, {}
   local order, groups = {}, {}
   for n, value in ipairs(redis.call('HMGET', P .. 'map:' .. run, unpack(keys))) do
     local g, state, rest = mapped(run, keys[n], value, floor)
@@ -104,7 +119,7 @@ local function resolve(run, floor, keys)
           fresh[#fresh + 1] = keys[n]
         end
       else
-        states[n], payloads[n] = resolve_missing(g, keys[n], run, held[n])
+        states[n], payloads[n] = resolve_missing(g, keys[n], run, held[n], joined)
       end
     end
     if #fresh > 0 then
@@ -112,6 +127,7 @@ local function resolve(run, floor, keys)
       redis.call('HINCRBY', KEYS[1], 'hits', #fresh)
     end
   end
+  lift_joined(job, joined)
   return states, payloads, generations
 end
 

@@ -1,0 +1,139 @@
+"""The coordinator's tick: one leader among any number, its jobs in order, each with bounded work."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import socket
+import threading
+from collections.abc import Mapping
+
+from redis.exceptions import RedisError
+
+from farm.client.connection import Connection
+from farm.coordinator import age, purges, reap, sweep
+from farm.coordinator.chores import Chores
+from farm.coordinator.messages import Messages
+from farm.coordinator.space import Space
+from farm.coordinator.watch import Watch
+from farm.errors import FarmUnavailable
+from farm.index import names
+from farm.index.index import Index
+from farm.index.leader import Leadership
+from farm.namespace import Namespace
+from farm.policy.limits import Limits, from_environment
+
+logger = logging.getLogger(__name__)
+
+
+class Coordinator:
+    """One coordinator process, leading or standing by."""
+
+    def __init__(self, connection: Connection, messages: Messages, environ: Mapping[str, str]) -> None:
+        self.name = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+        self._connection = connection
+        self._messages = messages
+        self._server = connection.server
+        self._settings = connection.settings
+        self._leadership = Leadership(connection.server)
+        self._watch = Watch(connection.server, names.WATCH)
+        self._spaces: dict[Namespace, Space] = {}
+        self._chores = Chores(connection.server, connection.store, self._space)
+        self._limits, warnings = from_environment(environ)
+        self._leads = False
+        for warning in warnings:
+            logger.warning("%s", warning)
+
+    def run(self, stop: threading.Event) -> None:
+        """Tick until told to stop; a server that is away is waited for."""
+        while not stop.is_set():
+            try:
+                with self._server.pubsub(ignore_subscribe_messages=True) as calls:
+                    calls.subscribe(names.WAKE_CHANNEL)
+                    self._tick_while_connected(stop, calls)
+            except (RedisError, FarmUnavailable) as error:
+                logger.warning("the farm does not answer (%s); trying again", error)
+                stop.wait(self._settings.tick_seconds)
+        if self._leads:
+            self._leadership.step_down(self.name)
+
+    def _tick_while_connected(self, stop: threading.Event, calls: object) -> None:
+        while not stop.is_set():
+            self.tick()
+            # Woken at once by a purge request or a limit that was crossed.
+            calls.get_message(timeout=self._settings.tick_seconds)  # type: ignore[attr-defined]
+
+    def tick(self) -> bool:
+        """One round of all jobs. Returns whether this coordinator leads."""
+        leader = self._leadership.lead(self.name, round(self._settings.leader_lease_seconds * 1000))
+        if leader.name != self.name:
+            self._leads = False
+            return False
+        now_ms = leader.deadline_ms - round(self._settings.leader_lease_seconds * 1000)
+        if not self._leads:
+            self._leads = True
+            logger.info("leading, term %d", leader.term)
+        self._hold_after_gap(now_ms)
+        spaces = self._all_spaces()
+        for space in spaces:
+            self._serve(space)
+        self._age(spaces)
+        for space in spaces:
+            sweep.sweep(space)
+        self._chores.step(held=any(self._is_held(space, now_ms) for space in spaces))
+        self._watch.seen(now_ms)
+        return True
+
+    def _serve(self, space: Space) -> None:
+        where = space.index.namespace
+        if report := purges.serve(space):
+            logger.info("purged %s: generation %d answers %d requests", where, report.generation, report.requests)
+        reaped = reap.reap(space)
+        if reaped.claims or reaped.jobs:
+            logger.info("reaped %s: %d claims queued again, %d jobs ended", where, reaped.claims, reaped.jobs)
+        if drained := sweep.drain(space):
+            logger.info("drained %s: %d entries of earlier generations", where, drained)
+
+    def _age(self, spaces: list[Space]) -> None:
+        for space in spaces:
+            limits = self._limits_of(space)
+            space.index.set_limits(limits.limit_bytes, limits.keep_ratio, limits.origin, limits.ageing)
+            report = age.age(space, limits)
+            if report.entries:
+                logger.info("aged %s: %d entries, %d bytes", space.index.namespace, report.entries, report.stored_bytes)
+        age.age_all([(space, self._limits_of(space)) for space in spaces])
+
+    def _limits_of(self, space: Space) -> Limits:
+        return self._limits
+
+    def _hold_after_gap(self, now_ms: int) -> None:
+        """Hold everything that lives when nobody could renew for a while, and rebuild when data may be lost."""
+        gap = self._watch.look(now_ms)
+        if gap is None:
+            return
+        spaces = self._all_spaces()
+        if not gap.startswith("no tick"):
+            self._chores.want_rebuild()
+        if gap == "first tick" and not any(space.index.is_in_use() for space in spaces):
+            return
+        for space in spaces:
+            claims_ms = round(self._settings.claim_lease_seconds * 1000)
+            space.index.hold(claims_ms, round(self._settings.job_lease_seconds * 1000))
+        logger.info("holding %d namespaces: %s", len(spaces), gap)
+
+    def _is_held(self, space: Space, now_ms: int) -> bool:
+        return int(self._server.hget(f"{space.index.prefix}meta", "hold_until") or 0) > now_ms
+
+    def _all_spaces(self) -> list[Space]:
+        found = sorted(Namespace.parse(name.decode()) for name in self._server.smembers(names.NAMESPACES))
+        return [space for namespace in found if (space := self._space(namespace)).index.generation()]
+
+    def _space(self, namespace: Namespace) -> Space:
+        if namespace not in self._spaces:
+            index = Index(self._server, namespace)
+            self._spaces[namespace] = Space(
+                index, self._connection.store, self._connection.registry, self._settings,
+                lambda queue, count: self._messages.send(namespace, queue, count), self._messages.is_drained,
+            )  # fmt: skip
+        return self._spaces[namespace]

@@ -1,0 +1,45 @@
+"""One namespace under the coordinator's care, and what all its jobs share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from farm.index.claims import RetryRules
+from farm.index.index import Index
+from farm.index.registry import Registry
+from farm.settings import Settings
+from farm.store.store import Store
+
+#: Entries, keys or notices that one call handles, and calls of one job in one tick: about 20 ms of the server's
+#: time at most, so that others' asks in between hardly wait.
+CHUNK = 250
+CALLS_A_TICK = 20
+
+
+@dataclass(frozen=True)
+class Space:
+    """One namespace, as the jobs of a tick see it."""
+
+    index: Index
+    store: Store
+    registry: Registry
+    settings: Settings
+    #: Sends compile messages: queue and how many.
+    send: Callable[[str, int], None]
+    #: Whether no message of a queue waits at the broker.
+    is_drained: Callable[[str], bool]
+
+    @property
+    def rules(self) -> RetryRules:
+        """How attempts are counted and failures told."""
+        return retry_rules(self.settings)
+
+
+def retry_rules(settings: Settings) -> RetryRules:
+    """The rules that settings give; clients, workers and the coordinator must agree on them."""
+    return RetryRules(
+        settings.max_attempts,
+        round(settings.failure_ttl_seconds * 1000),
+        round(settings.job_lease_seconds * 1000),
+    )

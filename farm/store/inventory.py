@@ -1,0 +1,55 @@
+"""What lies in the store, by namespace: for rebuilds and the search for orphans. Foreign objects are passed over."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from farm.errors import InputError
+from farm.namespace import BundleId, Namespace
+from farm.store.store import Store
+
+_NAMESPACE_DEPTH = 2
+_MARKERS = "generations"
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """One namespace's part of the store."""
+
+    #: Shared bundles, newest first: of two of one key and generation, the later compile is preferred.
+    bundles: tuple[BundleId, ...]
+    #: The largest generation that has a marker; 0 for none.
+    largest_generation: int
+
+
+def take_inventory(store: Store) -> dict[Namespace, Shelf]:
+    """List the whole store once. Raises FarmUnavailable when it does not answer."""
+    bundles: dict[Namespace, list[BundleId]] = defaultdict(list)
+    largest: dict[Namespace, int] = defaultdict(int)
+    for path in store.names():
+        parts = path.split("/", _NAMESPACE_DEPTH)
+        namespace = _namespace(parts)
+        if namespace is None:
+            continue
+        rest = parts[_NAMESPACE_DEPTH]
+        head, _, number = rest.partition("/")
+        if head == _MARKERS and number.isascii() and number.isdigit():
+            largest[namespace] = max(largest[namespace], int(number))
+        elif found := BundleId.parse(rest):
+            bundles[namespace].append(found)
+    return {
+        namespace: Shelf(
+            tuple(sorted(bundles[namespace], key=lambda found: found.token, reverse=True)), largest[namespace]
+        )
+        for namespace in sorted(bundles.keys() | largest.keys())
+    }
+
+
+def _namespace(parts: list[str]) -> Namespace | None:
+    if len(parts) <= _NAMESPACE_DEPTH:
+        return None
+    try:
+        return Namespace(parts[0], parts[1])
+    except InputError:
+        return None
