@@ -22,6 +22,8 @@ from farm.store.store import FarmIdentity, Store
 
 CONNECT_TIMEOUT_SECONDS = 2
 CALL_TIMEOUT_SECONDS = 10
+#: The first answer of a server; one that hangs is told of in less than 5 s.
+_GREETING_TIMEOUT_SECONDS = 4
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class Connection:
     registry: Registry
 
 
-def connect_index(url: str) -> redis.Redis:
+def connect_index(url: str, call_timeout_seconds: float = CALL_TIMEOUT_SECONDS, retries: int = 1) -> redis.Redis:
     """A client of the index's server that gives up within seconds; its calls are sent again by their callers.
 
     Raises:
@@ -46,15 +48,26 @@ def connect_index(url: str) -> redis.Redis:
         return redis.Redis.from_url(
             url,
             socket_connect_timeout=CONNECT_TIMEOUT_SECONDS,
-            socket_timeout=CALL_TIMEOUT_SECONDS,
-            retry=Retry(NoBackoff(), 1),
+            socket_timeout=call_timeout_seconds,
+            retry=Retry(NoBackoff(), retries),
             health_check_interval=30,
         )
     except ValueError as error:
         raise InputError(
-            f"FARM_INDEX_URL {url!r}: {error}",
+            f"FARM_INDEX_URL {public(url)!r}: {error}",
             fix="use redis://host:6379/0, rediss://host:6379/0 or unix:///path/socket?db=0",
         ) from None
+
+
+def greet(url: str) -> None:
+    """Have the server answer once.
+
+    Raises:
+        redis.exceptions.RedisError: it does not, for some seconds.
+        InputError: the URL has no form that is understood.
+    """
+    with connect_index(url, _GREETING_TIMEOUT_SECONDS, retries=0) as client:
+        client.ping()
 
 
 def unavailable(url: str, error: Exception) -> FarmUnavailable | FarmRefused:
@@ -87,7 +100,7 @@ def open_connection(settings: Settings) -> Connection:
     addresses = Addresses.find(settings)
     server = connect_index(addresses.index_url)
     try:
-        server.ping()
+        greet(addresses.index_url)
         identity.check_policy(server, public(addresses.index_url))
         store = Store.open(addresses.store_url)
         _agree(server, store, addresses)
