@@ -21,7 +21,7 @@ def _option(*names: str, **attributes: Any) -> Any:
 @_option("--mode", default="enable", show_default=True, help="op_compiler_cache_mode.")
 @_option("--cache", help="Name of the shared cache (default: FARM_CACHE).")
 @_option("--soc", help="Processor type of operators that name none.")
-@_option("--toolchain", help="Toolchain of operators that name none.")
+@_option("--toolchain", help="Toolchain of operators that name none: NAME or NAME@FINGERPRINT.")
 @_option("--op-compiler-cache-dir", help="Folder for the kernels (default: $ASCEND_CACHE_PATH or $HOME/atc_data).")
 @_option("--job-id", help="The same for all members of a job (default: the launcher's, else random).")
 @_option("--owner", help="Labels for reports: k=v,k=v.")
