@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -86,9 +86,10 @@ class _Supervisor:
         self._registered = registered
         self._dir = settings.state_dir
         self._ready = False
-        self._ends: dict[str, deque[float]] = {"server": deque(), "worker": deque()}
+        self._ends: dict[str, deque[float]] = defaultdict(deque)
         self._server: server.Server | None = None
-        self._worker: subprocess.Popen[bytes] | None = None
+        #: What runs beside the server, by name, in the order in which it is ended.
+        self._parts: dict[str, subprocess.Popen[bytes]] = {}
         self._farm: EmbeddedFarm | None = None
 
     def start(self) -> None:
@@ -104,16 +105,18 @@ class _Supervisor:
             started=datetime.now(UTC).isoformat(timespec="seconds"),
         )
         state.write(self._dir, self._farm)
-        self._worker = self._start_worker(self._farm)
+        for name in part_argv(self._workers):
+            self._start_part(name)
 
     def tick(self) -> None:
-        assert self._server and self._worker and self._farm
+        assert self._server and self._farm
         if not self._server.is_up():
             self._count_end("server", self._server.process)
             self._server = server.start(self._dir / "server")
-        if self._worker.poll() is not None:
-            self._count_end("worker", self._worker)
-            self._worker = self._start_worker(self._farm)
+        for name, process in self._parts.items():
+            if process.poll() is not None:
+                self._count_end(name, process)
+                self._start_part(name)
         if not self._ready and self._is_registered(self._farm):
             self._ready = True
             _say(
@@ -122,8 +125,8 @@ class _Supervisor:
             )
 
     def stop(self, hurry: Callable[[], bool]) -> None:
-        if self._worker:
-            end_child(self._worker, WORKER_STOP_SECONDS, hurry)
+        for process in self._parts.values():
+            end_child(process, WORKER_STOP_SECONDS, hurry)
         if self._farm:
             state.remove(self._dir)
         if self._server:
@@ -134,12 +137,13 @@ class _Supervisor:
         folder.mkdir(mode=0o750, exist_ok=True)
         return folder.as_uri()
 
-    def _start_worker(self, farm: EmbeddedFarm) -> subprocess.Popen[bytes]:
-        return start_child(
-            worker_argv(self._workers),
+    def _start_part(self, name: str) -> None:
+        assert self._farm
+        self._parts[name] = start_child(
+            part_argv(self._workers)[name],
             cwd=self._dir,
-            log=self._dir / "worker.log",
-            env=worker_environment(self._settings, farm, os.environ),
+            log=self._dir / f"{name}.log",
+            env=worker_environment(self._settings, self._farm, os.environ),
         )
 
     def _is_registered(self, farm: EmbeddedFarm) -> bool:
@@ -154,7 +158,7 @@ class _Supervisor:
         while ends[0] < now - RESTART_WINDOW_SECONDS:
             ends.popleft()
         how = f"ended with code {process.returncode}" if process else "ended"
-        log = self._dir / ("worker.log" if part == "worker" else "server/server.log")
+        log = self._dir / ("server/server.log" if part == "server" else f"{part}.log")
         if len(ends) > RESTARTS:
             raise FarmUnavailable(
                 f"the {part} {how}, {len(ends)} times within {RESTART_WINDOW_SECONDS:g} s", fix=f"see {log}"
@@ -163,7 +167,7 @@ class _Supervisor:
 
 
 def worker_environment(settings: Settings, farm: EmbeddedFarm, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of the worker: these settings, this farm, and one's own commands unless forbidden."""
+    """The environment of the parts: these settings, this farm, and one's own commands unless forbidden."""
     given = {
         PREFIX + name.upper(): str(value)
         for name in settings.model_fields_set
@@ -179,9 +183,13 @@ def worker_environment(settings: Settings, farm: EmbeddedFarm, environ: Mapping[
     return {f"{PREFIX}ALLOW_ADHOC_COMMANDS": "1"} | set_here | given | urls
 
 
-def worker_argv(workers: int) -> list[str]:
-    """The command line of the worker; ``-P`` keeps a ``workers`` folder where we happen to be out of it."""
-    return [sys.executable, "-P", "-m", "celery", "-A", "farm", "worker", "-c", str(workers)]
+def part_argv(workers: int) -> dict[str, list[str]]:
+    """The command lines of the parts; ``-P`` keeps a ``workers`` folder where we happen to be out of them."""
+    celery = [sys.executable, "-P", "-m", "celery", "-A", "farm"]
+    return {
+        "worker": [*celery, "worker", "-c", str(workers), *_ALONE],
+        "coordinator": [*celery, "coordinator"],
+    }
 
 
 class _Signals:

@@ -35,7 +35,7 @@ import sys
 from farm.embedded import supervisor
 from farm.errors import FarmError
 from farm.settings import Settings
-supervisor.worker_argv = lambda workers: [sys.executable, "-c", {WORKER!r}]
+supervisor.part_argv = lambda workers: {{"worker": [sys.executable, "-c", {WORKER!r}]}}
 supervisor.WORKER_STOP_SECONDS = float(sys.argv[1])
 settings = Settings.read()
 try:

@@ -9,7 +9,7 @@ import pytest
 
 from farm.embedded import state
 from farm.embedded.state import EmbeddedFarm
-from farm.embedded.supervisor import worker_argv, worker_environment
+from farm.embedded.supervisor import part_argv, worker_environment
 from farm.errors import FarmRefused, FarmUnavailable, InputError
 from farm.settings import Settings
 
@@ -54,7 +54,10 @@ def test_own_commands_are_on_unless_said_otherwise(environ: dict[str, str], allo
 
 
 def test_the_worker_is_celery_with_its_slots() -> None:
-    assert worker_argv(4) == [sys.executable, "-P", "-m", "celery", "-A", "farm", "worker", "-c", "4"]
+    celery = [sys.executable, "-P", "-m", "celery", "-A", "farm"]
+    assert part_argv(4)["worker"][:8] == [*celery, "worker", "-c"]
+    assert part_argv(4)["worker"][8] == "4"
+    assert part_argv(4)["coordinator"] == [*celery, "coordinator"]
 
 
 def page(state_dir: Path, **changes: object) -> None:
