@@ -87,8 +87,10 @@ def _describe(nvrtc: ctypes.CDLL) -> dict[str, Any]:
 
 
 def _accepts(nvrtc: ctypes.CDLL, soc: str) -> bool:
-    with _program(nvrtc, b"", "probe.cu") as program:
-        return _run(nvrtc, program, [f"--gpu-architecture={soc}"]) == 0
+    """Whether NVRTC gets as far as reading a source, which is a fifth of the time that a compile takes."""
+    with _program(nvrtc, b"#error read", "probe.cu") as program:
+        _run(nvrtc, program, [f"--gpu-architecture={soc}", "--minimal"])
+        return b"#error directive: read" in _read(nvrtc, program, "ProgramLog")
 
 
 def _compile(job: Mapping[str, Any]) -> int:
