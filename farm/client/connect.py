@@ -17,7 +17,7 @@ from farm.index.jobs import PRIORITIES
 from farm.namespace import Namespace
 from farm.settings import Settings
 
-MODES = ("enable",)
+MODES = ("enable", "force")
 
 
 class Farm:

@@ -123,8 +123,8 @@ class Job:
                 json.dumps(self._owner).encode(), round(settings.job_lease_seconds * 1000),
             )  # fmt: skip
             part = Part(Index(self._connection.server, namespace), self._connection.store, self._link, who)
-            part.join()
             self._parts[namespace] = part
+            part.join(settings.force_timeout_seconds)
             self._start_heart()
         return part
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -10,15 +11,18 @@ from threading import RLock
 from typing import TypeVar
 
 from farm.client.link import Link
-from farm.errors import FarmError, InputError
+from farm.errors import FarmError, FarmUnavailable, InputError
 from farm.index import names
 from farm.index.index import Index
 from farm.index.jobs import Holding, Member, Want, as_member
 from farm.index.outcomes import Answer, Ended, Membership, NotOpen, OtherMode, UnknownJob
+from farm.index.upkeep import NoJob, Purged
 from farm.store.store import Store
 
 T = TypeVar("T")
 
+#: A notice says at once that the purge is done; one that was lost costs this.
+_PURGE_POLL_MS = 1000
 #: Chunks that one member drains when it ends a job; a coordinator or the next one goes on.
 _BURY_CALLS = 400
 
@@ -36,11 +40,12 @@ class Part:
         self._lock = RLock()
         self._reconnects_seen = 0
 
-    def join(self) -> None:
-        """Become a member; opens the namespace when nobody has.
+    def join(self, force_timeout_seconds: float = 30) -> None:
+        """Become a member; opens the namespace when nobody has, and has it purged for a job of mode force.
 
         Raises:
             InputError: the job runs in another mode.
+            FarmUnavailable: mode force, and no coordinator serves purges.
         """
         with suppress(FarmError):  # other jobs' remains; whoever comes next tries again
             self._link.call(self.index.end_lapsed)
@@ -58,6 +63,29 @@ class Part:
                 )
             case NotOpen():
                 raise FarmError(f"namespace {self.namespace} can not be opened")
+        if self.who.mode == "force" and not self.who.floor:
+            self.who = replace(self.who, floor=self._purge(force_timeout_seconds))
+
+    def _purge(self, timeout_seconds: float) -> int:
+        """Have entries made before this job's ask serve it no more; once a run, however many members ask.
+
+        Returns the floor: the generation below which this job is never answered.
+
+        Raises:
+            FarmUnavailable: no coordinator has served the request in time; it is dropped with the job.
+        """
+        who, deadline = self.who, time.monotonic() + timeout_seconds
+        notices = "0-0"
+        while True:
+            answer = self._link.call(lambda: self.index.ask_purge(who.run, who.job, who.incarnation))
+            if isinstance(answer, Purged):
+                return answer.generation
+            if isinstance(answer, NoJob) or time.monotonic() >= deadline:
+                raise FarmUnavailable(
+                    f"mode force: no coordinator purged {self.namespace} within {timeout_seconds:g} s",
+                    fix="start one with: celery -A farm coordinator   or use mode enable",
+                )
+            notices, _ = self._link.call(partial(self.index.wait_notices, who.run, notices, _PURGE_POLL_MS))
 
     def _open(self) -> None:
         generation = self._store.largest_generation(self.namespace)

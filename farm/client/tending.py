@@ -13,6 +13,7 @@ from farm.client.link import Link
 from farm.client.part import Part
 from farm.client.toolchains import offered
 from farm.index.claims import RetryRules
+from farm.index.leader import Leadership
 from farm.index.outcomes import Failure
 from farm.index.registry import Registry, Worker
 from farm.settings import Settings
@@ -22,7 +23,7 @@ _WORKERS_EVERY_SECONDS = 5.0
 
 
 class Tending:
-    """The chores of one submission, done every two seconds while it waits; each is one short call."""
+    """The chores of one submission while no coordinator leads, every two seconds; each is one short call."""
 
     def __init__(self, settings: Settings, registry: Registry, link: Link, claiming: Claiming) -> None:
         self._settings = settings
@@ -40,6 +41,9 @@ class Tending:
         self._reclaim_from = 0.0
         self._unserved_since: dict[str, float] = {}
         self._workers: list[Worker] = []
+        self._leadership = Leadership(registry.server)
+        #: A coordinator does these chores; without one, whoever waits does them for itself.
+        self._is_led = False
 
     def due(self) -> bool:
         """Whether it is time for the chores."""
@@ -51,6 +55,7 @@ class Tending:
         self._next = now + TEND_EVERY_SECONDS
         if now >= self._next_workers:
             self._workers = self._link.call(self._registry.workers)
+            self._is_led = self._link.call(self._leadership.current) is not None
             self._next_workers = now + _WORKERS_EVERY_SECONDS
         queues: dict[Part, set[str]] = {}
         asks = list(waiting)
@@ -61,6 +66,8 @@ class Tending:
         self._check_workers(asks, now, say)
 
     def _tend_part(self, part: Part, queues: set[str]) -> None:
+        if self._is_led:
+            return
         self._link.call(part.index.tell)
         owed: Counter[str] = Counter()
         if self._may_reclaim():

@@ -71,7 +71,8 @@ class Index(JobCalls, ClaimCalls, UpkeepCalls):
         reply = self.server.xread({f"{self.prefix}n:{run}": after}, count=1000, block=max(1, timeout_ms))
         streams = reply.values() if isinstance(reply, dict) else [rows for _, rows in reply or ()]
         rows = [row for batch in streams for row in _flat(batch)]
-        return (rows[-1][0].decode(), {row[1][b"k"] for row in rows}) if rows else (after, set())
+        keys = {row[1][b"k"] for row in rows if b"k" in row[1]}
+        return (rows[-1][0].decode(), keys) if rows else (after, set())
 
 
 def _flat(rows: list[Any]) -> list[Any]:
