@@ -26,6 +26,13 @@ def _option(*names: str, **attributes: Any) -> Any:
 @_option("--job-id", help="The same for all members of a job (default: the launcher's, else random).")
 @_option("--owner", help="Labels for reports: k=v,k=v.")
 @_option(
+    "--priority",
+    default="normal",
+    show_default=True,
+    metavar="CLASS",
+    help="urgent, normal or bulk: whose compiles come first. The first member decides for the job.",
+)
+@_option(
     "--timeout",
     type=click.FloatRange(min=0),
     metavar="S",
@@ -37,7 +44,7 @@ def _option(*names: str, **attributes: Any) -> Any:
 @handle_preload_options
 def submit(
     ctx: click.Context, file: str, mode: str, cache: str | None, soc: str | None, toolchain: str | None,
-    op_compiler_cache_dir: str | None, job_id: str | None, owner: str | None, timeout: float | None,
+    op_compiler_cache_dir: str | None, job_id: str | None, owner: str | None, priority: str, timeout: float | None,
     hold: float, as_json: bool,
 ) -> None:  # fmt: skip
     """Get a kernel for every operator of FILE (.json, .yaml, .msgpack, or - for standard input).
@@ -51,7 +58,9 @@ def submit(
     started = time.monotonic()
     requests = farm.load(file, soc=soc, toolchain=toolchain)
     connection = farm.connect()
-    with connection.job(job_id, mode, cache=cache, owner=owner, op_compiler_cache_dir=op_compiler_cache_dir) as job:
+    with connection.job(
+        job_id, mode, cache=cache, priority=priority, owner=owner, op_compiler_cache_dir=op_compiler_cache_dir
+    ) as job:
         with view(len(requests)) as show:
             results = job.compile(requests, progress=show, timeout=timeout)
         counts = count(results)

@@ -34,6 +34,10 @@ BREAKS: dict[str, tuple[Break, set[str]]] = {
         lambda r, p, w: r.zadd(f"{p}queue:other", {b"1:" + key(2): 1}),
         {"claims_have_one_place"},
     ),
+    "a bulk claim among the normal ones": (
+        lambda r, p, w: r.hset(f"{p}c:1:".encode() + key(2), "priority", 2),
+        {"places_are_of_the_class"},
+    ),
     "a place without a claim": (lambda r, p, w: r.zadd(f"{p}running", {REF: 1}), {"claims_have_one_place"}),
     "a queued claim with a token": (
         lambda r, p, w: r.hset(f"{p}c:1:".encode() + key(2), "token", 1),
