@@ -74,7 +74,11 @@ class Compiler:
             return
         index = self.index(namespace)
         take = partial(index.take, queue, self.worker_id, secrets.token_hex(16), self.leases.lease_ms)
-        taken = self.patience.call(take, "take a claim")
+        try:
+            taken = self.patience.call(take, "take a claim")
+        except (RedisError, OSError) as error:
+            logger.error("no claim was taken: %s; another message will come", error)
+            return
         if isinstance(taken, Empty):
             return
         try:

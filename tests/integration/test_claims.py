@@ -296,3 +296,11 @@ def test_an_index_that_is_gone_for_a_moment_costs_no_compile(bench: Bench, serve
     assert calls.count("publish") == 3
     assert isinstance(bench.ask(name), Hit)
     assert bench.redis.hget(f"{bench.index.prefix}meta", "compiles") == b"1"
+
+
+def test_an_index_that_is_gone_for_good_ends_a_message_quietly(bench: Bench) -> None:
+    name = bench.claim(shell("echo x > $OUT/a"))
+    with redis.Redis.from_url("redis://127.0.0.1:1/0", socket_connect_timeout=1) as nowhere:
+        bench.serve(index=lambda namespace: Index(nowhere, NAMESPACE), patience=Patience(0.1, bench.stopping))
+    bench.serve()
+    assert isinstance(bench.ask(name), Hit)
