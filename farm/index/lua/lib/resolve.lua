@@ -4,13 +4,18 @@
 -- The batch is read and written with a few commands of many arguments: what is already there is the
 -- common case, and a fresh job that finds everything must cost little more than reading it.
 
--- The arguments of an HSET: each key with its value, or all with the same.
-local function with_values(keys, values)
-  local out = {}
+-- To the server, a small hash is a list that it reads to the end for each field it writes; one long value makes it
+-- a table for good. Without this, the first batches of a job cost three times as much as the later ones.
+local LONG = string.rep('-', 65)
+
+-- Write each key with its value, or all with the same.
+local function write(hash, keys, values)
+  local fields = { '', LONG }
   for n = 1, #keys do
-    out[2 * n - 1], out[2 * n] = keys[n], values[n] or values.all
+    fields[2 * n + 1], fields[2 * n + 2] = keys[n], values[n] or values.all
   end
-  return unpack(out)
+  redis.call('HSET', hash, unpack(fields))
+  redis.call('HDEL', hash, '')
 end
 
 -- Pin entries for the job: take them out of the idle set, count, write the job's map. Idle are exactly those
@@ -23,8 +28,8 @@ local function pin(g, run, keys)
       counts[n] = (counts[n] or 0) + 1
     end
   end
-  redis.call('HSET', P .. 'i:' .. g, with_values(keys, counts))
-  redis.call('HSET', P .. 'map:' .. run, with_values(keys, { all = g .. 'i' }))
+  write(P .. 'i:' .. g, keys, counts)
+  write(P .. 'map:' .. run, keys, { all = g .. 'i' })
 end
 
 local function refuse(g, key, run, failure, remembered)
