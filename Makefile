@@ -4,26 +4,32 @@ SHELL := /bin/sh
 VENV  := .venv
 BIN   := $(VENV)/bin
 PIP   := $(BIN)/python -m pip install -qq --disable-pip-version-check
+LOCK  := $(VENV)/uv/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes \
+           --custom-compile-command 'make lock'
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX
 
 # An environment that was moved with the checkout, or whose Python is gone, is made anew.
 $(shell [ "$$(cat $(VENV)/place 2>/dev/null)" = "$(CURDIR)" ] && $(BIN)/python -c '' 2>/dev/null || rm -f $(VENV)/locked)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint fmt bench lock clean venv machine
+.PHONY: help demo test e2e check lint fmt bench lock clean venv machine
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
 
-demo: venv ## start a farm here, compile 40 C++ operators twice, show cold against warm
+demo: venv ## start a farm here, compile C++ and CUDA operators twice, show cold against warm
 	@$(BIN)/python deploy/demo.py
 
 test: venv ## run all tests (some minutes)
 	@$(BIN)/python -m pytest -q
 
-check: lint ## everything that reads the code: lint, types, layers
+check: lint ## everything that reads the code: lint, types, layers, the compose file
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/python deploy/check_compose.py
+
+e2e: venv ## bring the compose file up with a real engine (as root on Debian; about two minutes)
+	@$(BIN)/python -m tests.e2e.compose
 
 lint: venv ## ruff: rules and format
 	@$(BIN)/ruff check -q --output-format concise
@@ -36,10 +42,10 @@ fmt: venv ## ruff: mend what it can and format
 bench: venv ## run the benchmarks in tests/bench
 	@for file in tests/bench/[a-z]*.py; do $(BIN)/python -m tests.bench.$$(basename "$$file" .py) || exit 1; done
 
-lock: venv ## write requirements.lock anew from pyproject.toml
+lock: venv ## write requirements.lock and deploy/image.lock anew from pyproject.toml
 	@$(BIN)/python -m venv $(VENV)/uv && $(VENV)/uv/bin/python -m pip install -qq --disable-pip-version-check uv
-	@$(VENV)/uv/bin/uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes \
-	  --extra dev --custom-compile-command 'make lock' pyproject.toml -o requirements.lock
+	@$(LOCK) --upgrade --extra dev pyproject.toml -o requirements.lock
+	@$(LOCK) --upgrade --extra cuda --constraints requirements.lock pyproject.toml -o deploy/image.lock
 
 clean: ## remove the environment and all that the tools left
 	@rm -rf $(VENV) build dist *.egg-info .*_cache .hypothesis

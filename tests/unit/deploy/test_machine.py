@@ -16,14 +16,24 @@ ROOT = Path(__file__).parents[3]
 SHELL = shutil.which("sh") or "/bin/sh"
 
 
-def test_every_dependency_is_pinned_with_hashes_and_within_its_range() -> None:
-    lock = (ROOT / "requirements.lock").read_text()
-    pins = re.findall(r"^([A-Za-z0-9_.-]+)==(\S+)[^\n]*\\\n    --hash=sha256:", lock, re.MULTILINE)
-    versions = {canonicalize_name(name): version for name, version in pins}
+def pins(lock: str) -> dict[str, str]:
+    """The versions that a lock file pins with a hash at least."""
+    found = re.findall(
+        r"^([A-Za-z0-9_.-]+)==(\S+)[^\n]*\\\n    --hash=sha256:", (ROOT / lock).read_text(), re.MULTILINE
+    )
+    return {canonicalize_name(name): version for name, version in found}
+
+
+@pytest.mark.parametrize(("lock", "extra"), [("requirements.lock", "dev"), ("deploy/image.lock", "cuda")])
+def test_every_dependency_is_pinned_with_hashes_and_within_its_range(lock: str, extra: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = [Requirement(text) for text in project["dependencies"] + project["optional-dependencies"]["dev"]]
-    missing = [str(r) for r in wanted if versions.get(canonicalize_name(r.name)) not in r.specifier]
+    wanted = [Requirement(text) for text in project["dependencies"] + project["optional-dependencies"][extra]]
+    missing = [str(r) for r in wanted if pins(lock).get(canonicalize_name(r.name)) not in r.specifier]
     assert missing == [], "run `make lock`"
+
+
+def test_the_image_runs_what_was_tested() -> None:
+    assert pins("deploy/image.lock").items() <= pins("requirements.lock").items(), "run `make lock`"
 
 
 def bootstrap(path: Path, **environ: str) -> subprocess.CompletedProcess[str]:
