@@ -135,12 +135,6 @@ def variables() -> list[str]:
     return names + [f"{PREFIX}{name.upper()}_FILE" for name in _MAY_BE_IN_A_FILE]
 
 
-def variables() -> list[str]:
-    """Every environment variable that is a setting."""
-    names = [PREFIX + name.upper() for name in Settings.model_fields]
-    return names + [f"{PREFIX}{name.upper()}_FILE" for name in _MAY_BE_IN_A_FILE]
-
-
 def _read_files(environ: Mapping[str, str]) -> dict[str, str]:
     found = {}
     for name in _MAY_BE_IN_A_FILE:

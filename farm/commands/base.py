@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+from datetime import UTC, datetime
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -71,3 +72,8 @@ def write_json(document: Any) -> None:
     """The one document on stdout; complete before anything else happens."""
     sys.stdout.buffer.write(json.dumps(document, ensure_ascii=False, indent=1).encode() + b"\n")
     sys.stdout.buffer.flush()
+
+
+def iso(time_ms: int) -> str:
+    """A time of the server's clock, for people and programs."""
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="seconds")

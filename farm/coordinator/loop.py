@@ -123,7 +123,7 @@ class Coordinator:
         logger.info("holding %d namespaces: %s", len(spaces), gap)
 
     def _is_held(self, space: Space, now_ms: int) -> bool:
-        return int(self._server.hget(f"{space.index.prefix}meta", "hold_until") or 0) > now_ms
+        return space.index.held_until_ms() > now_ms
 
     def _all_spaces(self) -> list[Space]:
         found = sorted(Namespace.parse(name.decode()) for name in self._server.smembers(names.NAMESPACES))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from farm.coordinator.space import CHUNK, Space
 from farm.failpoint import reach
+from farm.index.purgelog import write_report
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,4 +40,5 @@ def serve(space: Space) -> PurgeReport | None:
         reach("purge.after_raise")
         answered += raised.answered
         if not raised.left or not raised.answered:
+            write_report(index, raised.generation)
             return PurgeReport(raised.generation, answered)

@@ -39,6 +39,10 @@ class Index(JobCalls, ClaimCalls, UpkeepCalls):
         """The generation in force; 0 when the namespace is not open."""
         return int(self.server.hget(f"{self.prefix}meta", "generation") or 0)
 
+    def held_until_ms(self) -> int:
+        """Until when what lives is held after a gap (ms of the server's clock); 0: never was."""
+        return int(self.server.hget(f"{self.prefix}meta", "hold_until") or 0)
+
     def oldest_use_ms(self) -> float:
         """When the entry that is idle for longest was used last; infinity when none is idle."""
         rows = self.server.zrange(f"{self.prefix}idle:{self.generation()}", 0, 0, withscores=True)

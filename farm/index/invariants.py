@@ -106,6 +106,12 @@ def generations_are_past(s: Snapshot) -> Iterator[str]:
             yield f"{_name(ref)} runs under token {claim.token}, the last given is {s.last_token}"
 
 
+def generations_are_listed(s: Snapshot) -> Iterator[str]:
+    """Every generation that has entries is listed, else nobody drains, counts or shows them."""
+    for g in {g for g, _ in s.entries} - s.generations:
+        yield f"generation {g} has entries and is not listed"
+
+
 def floors_are_reached(s: Snapshot) -> Iterator[str]:
     """No job was promised a generation that the namespace has not reached: else it would be answered from below."""
     for name, job in s.jobs.items():
@@ -125,15 +131,20 @@ def waiters_have_a_claim(s: Snapshot) -> Iterator[str]:
 
 
 def jobs_have_deadlines(s: Snapshot) -> Iterator[str]:
-    """A job lives as long as its members' leases; nothing is held, and no stream kept, without a live job."""
+    """A job lives exactly as long as its members' leases; nothing is held, no stream kept, without a live job."""
     for job in s.jobs.keys() | s.deadlines.keys():
         members = s.jobs[job].members if job in s.jobs else {}
-        if not members or s.deadlines.get(job, 0) < max(members.values()):
+        if not members or s.deadlines.get(job) != max(members.values()):
             yield f"job {job} has members {members} and deadline {s.deadlines.get(job)}"
     live = {job.run for job in s.jobs.values()}
     yield from (f"{run} is no live job and has a map" for run in s.maps.keys() - live)
     yield from (f"{run} is no live job and has notices" for run in s.streams - live)
     yield from (f"nobody will bury {run}" for run in s.graves.keys() - s.buried)
+
+
+def ended_is_over(s: Snapshot) -> Iterator[str]:
+    """What somebody has ended on purpose is not brought back by its members."""
+    yield from (f"{job.run} was ended and lives" for job in s.jobs.values() if job.run in s.ended)
 
 
 INVARIANTS: tuple[Invariant, ...] = (
@@ -147,9 +158,11 @@ INVARIANTS: tuple[Invariant, ...] = (
     bytes_add_up,
     condemned_is_no_entry,
     generations_are_past,
+    generations_are_listed,
     floors_are_reached,
     waiters_have_a_claim,
     jobs_have_deadlines,
+    ended_is_over,
 )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from farm.index.answers import batches, read_answers
-from farm.index.outcomes import Answer, Ended, Left, Membership, NotOpen, OtherMode, UnknownJob
+from farm.index.outcomes import Answer, Ended, Left, Membership, NotOpen, OtherMode, Over, UnknownJob
 from farm.index.record import Record
 from farm.index.scripts import Scripts
 from farm.namespace import Namespace, bundle_path
@@ -113,6 +113,16 @@ class JobCalls:
             case _:
                 return UnknownJob()
 
+    def end(
+        self, job: str, incarnation: int, how: Literal["keep", "cancel"], by: str, keep_ms: int
+    ) -> Ended | UnknownJob:
+        """End a job at once, whoever its members are; in O(1), safe to repeat, also late.
+
+        ``keep_ms``: one job lease; so long its members are told by announce instead of bringing it back.
+        """
+        reply = self.scripts.run("end", job, incarnation, how[0], by, keep_ms, now_ms=self.now_ms)
+        return Ended() if reply == b"ended" else UnknownJob()
+
     def bury(self, limit: int = 250) -> int:
         """Give back a chunk of the interest of ended jobs. Returns how many graveyards are left."""
         return int(self.scripts.run("bury", limit, now_ms=self.now_ms))
@@ -149,7 +159,7 @@ class JobCalls:
             return UnknownJob()
         return [answer for reply in replies for answer in read_answers(reply)]
 
-    def announce(self, who: Member, holdings: Sequence[Holding]) -> list[Record | None] | UnknownJob | NotOpen:
+    def announce(self, who: Member, holdings: Sequence[Holding]) -> list[Record | None] | UnknownJob | NotOpen | Over:
         """Say what is held, after a reconnect or when the job was unknown; restores interest and entries.
 
         Safe to repeat. An empty list of holdings restores the membership alone.
@@ -159,6 +169,7 @@ class JobCalls:
                 None: the job has the key in a newer generation by now: ask for it again.
             UnknownJob: the id lives on as another incarnation: take that one and announce again.
             NotOpen: open the namespace at the largest marker of the store, then announce again.
+            Over: somebody has ended the job; nothing was restored.
         """
         records: list[Record | None] = []
         for batch in list(batches(holdings)) or [()]:
@@ -167,6 +178,8 @@ class JobCalls:
                 return UnknownJob(int(reply[1]))
             if reply[0] == b"not_open":
                 return NotOpen()
+            if reply[0] == b"over":
+                return Over("cancelled" if reply[1][:1] == b"c" else "released", reply[1][1:].decode(errors="replace"))
             records += [Record.unpack(data) if data else None for data in reply[1]]
         return records
 

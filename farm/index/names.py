@@ -23,11 +23,13 @@ All keys of a namespace share one hash tag, so that a cluster keeps them on one 
     map:run          hash    key -> g i | g f(0|1)error : the job's answers              becomes g:*
     n:run            stream  notices: k = key                                            end
     g:run            hash    the map of an ended job, being drained                      drained
+    x:run            string  how (k|c) and by whom a job was ended while members live     PEXPIRE
     graves           list    runs whose maps are drained, k|c first (keep or cancel)     drained
     tombs            zset    path -> condemned at (ms)                                   sweep
     deleting         zset    path -> marked at (ms): the object goes, nobody takes it back  swept
     purges           stream  purge requests: request, job, incarnation                   answered
     asked:request    string  '' or the generation that answers the request               PEXPIRE
+    report:g         string  JSON report of the purge that opened g                      7 days
     purge_log        stream  one row a purge: generation, removed, kept, requests        trimmed
 
 Farm-wide, under a tag of their own:

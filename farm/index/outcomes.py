@@ -107,6 +107,14 @@ class UnknownJob:
 
 
 @dataclass(frozen=True, slots=True)
+class Over:
+    """Somebody has ended this incarnation of the job on purpose: it is not brought back."""
+
+    how: Literal["cancelled", "released"]
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
 class Left:
     """The membership is over; others go on."""
 
@@ -115,7 +123,7 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The last member is out: the job ended and its map waits in the graveyard."""
+    """The last member is out, or the job was ended for all: its map waits in the graveyard."""
 
 
 # Answers to workers.

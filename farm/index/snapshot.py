@@ -45,6 +45,8 @@ class Snapshot:
 
     namespace: Namespace
     generation: int
+    #: Those that are listed as having entries.
+    generations: set[int]
     stored_bytes: int
     last_token: int
     entries: dict[Ref, Record]
@@ -69,6 +71,8 @@ class Snapshot:
     untold: tuple[set[bytes], set[bytes]]
     #: Runs that have a stream of notices.
     streams: set[str]
+    #: Runs that somebody has ended while their members lived.
+    ended: set[str]
 
     def path(self, ref: Ref) -> str:
         """Where the bundle of an entry lies in the store."""
@@ -117,6 +121,7 @@ def parse(namespace: Namespace, rows: Rows) -> Snapshot:
     return Snapshot(
         namespace=namespace,
         generation=int(meta.get(b"generation", 0)),
+        generations={int(g) for g in single(b"generations")},
         stored_bytes=int(meta.get(b"bytes", 0)),
         last_token=int(meta.get(b"last_token", 0)),
         entries={ref: Record.unpack(data) for ref, data in _by_ref(kind(b"e"))},
@@ -138,6 +143,7 @@ def parse(namespace: Namespace, rows: Rows) -> Snapshot:
         buried={line[1:].decode() for line in single(b"graves")},
         untold=(set(kind(b"t")), set(single(b"told"))),
         streams={run.decode() for run in kind(b"n")},
+        ended={run.decode() for run in kind(b"x")},
     )
 
 

@@ -13,6 +13,16 @@ _CHUNK = 500
 
 
 @dataclass(frozen=True, slots=True)
+class LimitsInForce:
+    """The limits that the coordinator wrote; Ascend's nominal ones, not applied, where none ever ran."""
+
+    limit_bytes: int = 500 * 1048576
+    keep_ratio: int = 50
+    origin: str = "default"
+    ageing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class NamespaceStats:
     """The figures of one namespace, as of one moment but for the pinned bytes."""
 
@@ -24,6 +34,7 @@ class NamespaceStats:
     idle_entries: int
     retired_entries: int
     tombstones: int
+    limits: LimitsInForce
     counters: dict[str, int]
 
 
@@ -59,12 +70,25 @@ def read_stats(index: Index) -> NamespaceStats:
         idle_entries=idle,
         retired_entries=retired,
         tombstones=index.server.zcard(index.prefix + "tombs"),
+        limits=_limits(meta),
         counters={name: int(meta.get(name, 0)) for name in COUNTERS},
     )
 
 
+def _limits(meta: dict[str, bytes]) -> LimitsInForce:
+    if "limit_bytes" not in meta:
+        return LimitsInForce()
+    origin = meta["limit_origin"].decode()
+    return LimitsInForce(int(meta["limit_bytes"]), int(meta["keep_ratio"]), origin, meta["ageing"] == b"1")
+
+
 def _generations(index: Index) -> list[int]:
     return [int(g) for g in index.server.zrange(index.prefix + "generations", 0, -1)]
+
+
+def pinned_bytes(index: Index, below: int) -> list[int]:
+    """The stored bytes of each entry in use of the generations below one."""
+    return [stored for g in _generations(index) if g < below for stored in _pinned(index, g)]
 
 
 def _pinned(index: Index, generation: int) -> Iterator[int]:

@@ -10,9 +10,9 @@
   ARGV[8] floor          int
   ARGV[9...] key         bytes then generation (int), record (bytes), path (str), four an entry, at most 250
   ARGV[last] now_ms      int?  empty in production: the server's clock
-  BUILDS j:job m:job jobs map:run g:run e:g i:g idle:g f:ref tombs generations c:ref w:ref t:ref:token told
+  BUILDS j:job m:job jobs map:run g:run x:run e:g i:g idle:g f:ref tombs generations c:ref w:ref t:ref:token told
          queue:NAME running
-  RETURNS {'ok', {record in force, ...}} | {'unknown', incarnation} | {'not_open'}
+  RETURNS {'ok', {record in force, ...}} | {'unknown', incarnation} | {'not_open'} | {'over', how and by whom}
           another record than the caller's: switch to it; empty: the job has the key in a newer generation
 ]]
 --@include base
@@ -26,6 +26,11 @@ if not current_generation() then
   return { 'not_open' }
 end
 local run = job .. '@' .. incarnation
+-- What somebody has ended on purpose, its members do not bring back.
+local ended = redis.call('GET', P .. 'x:' .. run)
+if ended then
+  return { 'over', ended }
+end
 if redis.call('EXISTS', P .. 'j:' .. job) == 0 then
   start_job(job, incarnation, mode, priority, owner, floor)
   unbury(run)
