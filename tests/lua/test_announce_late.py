@@ -85,3 +85,13 @@ def test_nothing_comes_back_from_below_the_floor(world: World) -> None:
     assert world.snapshot().generation == 2
     assert not world.snapshot().entries
     world.resend_unchanged("announce")
+
+
+def test_a_newer_holding_takes_the_place_of_what_the_job_had(world: World) -> None:
+    who = world.join()
+    world.compiled(who, key(1))
+    newer = Holding(2, key(1), record_of(7))
+    assert world.index.announce(who, [newer]) == [newer.record]
+    world.resend_unchanged("announce")
+    assert world.pins(key(1)) == [0]
+    assert world.pins(key(1), generation=2) == [1]

@@ -130,3 +130,17 @@ def test_a_claim_of_a_job_that_is_gone_is_unknown(world: World) -> None:
     with world.unchanged():
         assert isinstance(world.index.acquire(who, keys(2)), UnknownJob)
         assert world.scripts.run("claim", who.job, 1, "m", 1000, 0, "n", key(1), b"r", QUEUE) == [b"unknown"]
+
+
+def test_what_is_counted(world: World) -> None:
+    first, second = world.join("first"), world.join("second")
+    world.claim(first, *keys(4))
+    world.index.acquire(second, keys(4))
+    for n in range(3):
+        world.publish(world.take(f"t{n}"))
+    third = world.join("third")
+    for who in (first, second, third, third):
+        world.index.acquire(who, keys(4))
+    meta = world.rows()[b"meta"]
+    counted = {name: int(meta[name.encode()]) for name in ("misses", "joins", "hits", "compiles")}
+    assert counted == {"misses": 4, "joins": 5, "hits": 3, "compiles": 3}

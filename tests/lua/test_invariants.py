@@ -57,6 +57,7 @@ BREAKS: dict[str, tuple[Break, set[str]]] = {
     ),
     "a raise is lost": (lambda r, p, w: r.hset(f"{p}meta", "generation", 0), {"generations_are_past"}),
     "tokens start again": (lambda r, p, w: r.hset(f"{p}meta", "last_token", 5), {"generations_are_past"}),
+    "a generation is forgotten": (lambda r, p, w: r.delete(f"{p}generations"), {"generations_are_listed"}),
     "a promise is lost": (lambda r, p, w: r.hset(f"{p}j:job", "floor", 9), {"floors_are_reached"}),
     "waiting for nothing": (lambda r, p, w: r.sadd(f"{p}w:".encode() + REF, "job@1"), {"waiters_have_a_claim"}),
     "waiting without interest": (
@@ -68,8 +69,13 @@ BREAKS: dict[str, tuple[Break, set[str]]] = {
     "a job without a deadline": (lambda r, p, w: r.delete(f"{p}jobs"), {"jobs_have_deadlines"}),
     "a job is lost": (lambda r, p, w: r.delete(f"{p}j:job", f"{p}m:job"), {"jobs_have_deadlines"}),
     "a stream of an ended job": (lambda r, p, w: r.xadd(f"{p}n:job@1", {"k": "x"}), {"jobs_have_deadlines"}),
+    "an ended job lives": (lambda r, p, w: r.set(f"{p}x:{_run(w)}", "c"), {"ended_is_over"}),
     "a grave nobody knows": (lambda r, p, w: r.delete(f"{p}graves"), {"jobs_have_deadlines"}),
 }
+
+
+def _run(world: World) -> str:
+    return world.snapshot().jobs["job"].run
 
 
 @pytest.fixture

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from farm.index.outcomes import Ended, Hit, Left, Membership, NotOpen, OtherMode, UnknownJob
+from farm.index.outcomes import Ended, Hit, Left, OtherMode, UnknownJob
 from tests.lua.world import LEASE, World, key, keys
 
 
@@ -123,6 +121,16 @@ def test_heartbeat_again_and_late(world: World) -> None:
     world.resend_unchanged("heartbeat")
 
 
+def test_every_call_of_a_member_extends_its_lease(world: World) -> None:
+    who = world.join()
+    calls = (lambda: world.index.heartbeat(who), lambda: world.index.acquire(who, [key(1)]),
+             lambda: world.claim(who, key(1)), lambda: world.index.announce(who, []), world.join)  # fmt: skip
+    for call in calls:
+        world.pass_time(LEASE - 1)
+        call()
+        assert world.snapshot().deadlines == {"job": world.index.now_ms + LEASE}  # type: ignore[operator]
+
+
 def test_a_lease_never_gets_shorter(world: World) -> None:
     who = world.join()
     before = world.snapshot().deadlines
@@ -175,22 +183,3 @@ def test_the_first_member_chooses_the_fingerprint(world: World) -> None:
     world.end(who)
     assert world.index.choose(who, "cuda", "a" * 64) == UnknownJob()
     world.resend_unchanged("choose")
-
-
-@pytest.mark.parametrize("job", ["a@1", "a@1@2", "x:y{z}", "t:1:", "jobs", "%d\n\0"])
-def test_odd_names_of_jobs_and_members(world: World, job: str) -> None:
-    world.idle(key(1))
-    who = world.join(job, member=f"{job}:m@1")
-    near = world.join(job.partition("@")[0] + "@", member="m")
-    world.claim(near, key(2))
-    assert isinstance(world.index.acquire(who, keys(3)), list)
-    assert world.snapshot().maps[who.run] == {key(1): (1, "i"), key(2): (1, "i")}
-    world.publish(world.take("t"))
-    world.drain()
-    assert world.told(who) == {key(2)}
-    assert world.index.wait_notices(who.run, "0-0", 1)[1] == {key(2)}
-    world.pass_time(LEASE)
-    assert world.index.end_lapsed() == 2
-    world.drain()
-    assert world.pins(*keys(3)) == [0, 0, 0]
-    assert not [answer for answer in (world.index.join(who),) if not isinstance(answer, Membership | NotOpen)]
