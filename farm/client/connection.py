@@ -21,7 +21,7 @@ from farm.settings import Settings
 from farm.store.store import FarmIdentity, Store
 
 CONNECT_TIMEOUT_SECONDS = 2
-CALL_TIMEOUT_SECONDS = 10
+CALL_TIMEOUT_SECONDS = 5
 #: The first answer of a server; one that hangs is told of in less than 5 s.
 _GREETING_TIMEOUT_SECONDS = 3
 
