@@ -75,6 +75,8 @@ class ClaimCalls:
     ) -> Requeued | Failed | Removed | Lost:
         """End an attempt without an entry: rejected is final, transient is counted and tried again.
 
+        A repeat answers Lost and changes nothing; the message that a first call would have owed is made up for by
+        the next wake-up.
         ``remember=False``: a rejection that says nothing about the operator is told to those who wait only.
         """
         kind = failure.kind if failure.kind in ("rejected", "cancelled") else "transient"

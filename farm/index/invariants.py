@@ -22,8 +22,11 @@ def check(snapshot: Snapshot) -> list[str]:
 
 
 def interest_is_answered(s: Snapshot) -> Iterator[str]:
-    """What a live job is interested in is an entry, a live claim, a failure it will be told, or was dropped."""
-    dropped = {path.rpartition("-")[0] for path in s.tombs}
+    """What a live job is interested in is an entry, a live claim, a failure it will be told, or was dropped.
+
+    A dropped bundle that is swept before the job asks again is named too; its next ask claims the key.
+    """
+    dropped = {path.rpartition("-")[0] for path in s.tombs | s.deleting}
     for run, ref in _interested(s, graves=False):
         known = ref in s.entries or ref in s.claims or ref in s.failures
         if not known and f"{s.namespace}/{ref[0]}/{ref[1].hex()}" not in dropped:
@@ -92,7 +95,7 @@ def bytes_add_up(s: Snapshot) -> Iterator[str]:
 def condemned_is_no_entry(s: Snapshot) -> Iterator[str]:
     """No entry's bundle is condemned."""
     for ref in s.entries:
-        if s.path(ref) in s.tombs:
+        if s.path(ref) in s.tombs | s.deleting:
             yield f"{_name(ref)} is an entry and its bundle {s.path(ref)} is condemned"
 
 

@@ -166,7 +166,7 @@ class JobCalls:
 
         Returns:
             list: the record in force for each holding; another token than the caller's: fetch that bundle.
-                None: the job has the key in a newer generation by now: ask for it again.
+                None: the job has a newer generation's, or the bundle is being deleted: ask for the key again.
             UnknownJob: the id lives on as another incarnation: take that one and announce again.
             NotOpen: open the namespace at the largest marker of the store, then announce again.
             Over: somebody has ended the job; nothing was restored.

@@ -58,7 +58,9 @@ class Snapshot:
     queues: dict[str, dict[Ref, int]]
     waiters: dict[Ref, set[str]]
     failures: set[Ref]
+    #: Paths of condemned bundles; those in deleting can not be taken back.
     tombs: set[str]
+    deleting: set[str]
     jobs: dict[str, Job]
     #: Job -> when its last member's lease is over.
     deadlines: dict[str, int]
@@ -136,6 +138,7 @@ def parse(namespace: Namespace, rows: Rows) -> Snapshot:
         waiters={_ref(name): {run.decode() for run in runs} for name, runs in kind(b"w").items()},
         failures={_ref(name) for name in kind(b"f")},
         tombs={path.decode() for path in single(b"tombs")},
+        deleting={path.decode() for path in single(b"deleting")},
         jobs={job.decode(): _job(job, row, kind(b"m").get(job, {})) for job, row in kind(b"j").items()},
         deadlines={job.decode(): int(score) for job, score in single(b"jobs").items()},
         maps={run.decode(): _map(row) for run, row in kind(b"map").items()},

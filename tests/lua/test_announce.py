@@ -94,6 +94,23 @@ def test_a_tombstone_is_taken_back(world: World) -> None:
     world.resend_unchanged("announce")
 
 
+def test_a_tombstone_whose_object_is_being_deleted_is_not_taken_back(world: World) -> None:
+    who = world.join()
+    held = world.compiled(who, key(1), key(2))
+    for each in held:
+        world.index.drop(1, each.key, each.record.token)
+    world.pass_time(1000)
+    deleting = world.index.mark_deleting(grace_ms=1000, limit=1)
+    answers = world.index.announce(who, held)
+    assert sorted(answer is None for answer in answers) == [False, True]  # type: ignore[union-attr]
+    world.resend_unchanged("announce")
+    (gone,) = [each.key for each, answer in zip(held, answers, strict=True) if answer is None]  # type: ignore[arg-type]
+    world.watched = False
+    world.index.swept(deleting)
+    world.watched = True
+    assert kinds(world.claim(who, gone, nonce="again")) == "C"
+
+
 def test_where_another_bundle_is_current_the_caller_switches_to_it(world: World) -> None:
     holder, other = world.join("holder"), world.join("other")
     (held,) = world.compiled(holder, key(1))

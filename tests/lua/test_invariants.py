@@ -55,6 +55,10 @@ BREAKS: dict[str, tuple[Break, set[str]]] = {
         lambda r, p, w: r.zadd(f"{p}tombs", {w.snapshot().path((1, key(0))): 1}),
         {"condemned_is_no_entry"},
     ),
+    "an entry's bundle is being deleted": (
+        lambda r, p, w: r.zadd(f"{p}deleting", {w.snapshot().path((1, key(0))): 1}),
+        {"condemned_is_no_entry"},
+    ),
     "a raise is lost": (lambda r, p, w: r.hset(f"{p}meta", "generation", 0), {"generations_are_past"}),
     "tokens start again": (lambda r, p, w: r.hset(f"{p}meta", "last_token", 5), {"generations_are_past"}),
     "a generation is forgotten": (lambda r, p, w: r.delete(f"{p}generations"), {"generations_are_listed"}),

@@ -10,10 +10,10 @@
   ARGV[8] floor          int
   ARGV[9...] key         bytes then generation (int), record (bytes), path (str), four an entry, at most 250
   ARGV[last] now_ms      int?  empty in production: the server's clock
-  BUILDS j:job m:job jobs map:run g:run x:run e:g i:g idle:g f:ref tombs generations c:ref w:ref t:ref:token told
-         queue:NAME running
+  BUILDS j:job m:job jobs map:run g:run x:run e:g i:g idle:g f:ref tombs deleting generations c:ref w:ref
+         t:ref:token told queue:NAME running
   RETURNS {'ok', {record in force, ...}} | {'unknown', incarnation} | {'not_open'} | {'over', how and by whom}
-          another record than the caller's: switch to it; empty: the job has the key in a newer generation
+          another record than the caller's: switch to it; empty: not restored, ask for the key again
 ]]
 --@include base
 --@include hold
@@ -52,7 +52,8 @@ local function adopt(g, key, record, path)
   end
 end
 
--- The record in force; nothing from below the floor, or from below what the job has of this key by now.
+-- The record in force. Nothing from below the floor, or from below what the job has of this key by now; and no
+-- bundle that is being deleted.
 local function restore(key, g, record, path)
   local old_g, state = string.match(redis.call('HGET', P .. 'map:' .. run, key) or '', '^(%d+)(.)')
   local least = math.max(tonumber(floor), state == 'i' and tonumber(old_g) or 0)
@@ -60,6 +61,9 @@ local function restore(key, g, record, path)
     return ''
   end
   if redis.call('HEXISTS', P .. 'e:' .. g, key) == 0 then
+    if redis.call('ZSCORE', P .. 'deleting', path) then
+      return ''
+    end
     adopt(g, key, record, path)
   end
   if add_interest(g, key, run) and state == 'i' then
