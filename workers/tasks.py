@@ -19,7 +19,7 @@ from celery.concurrency import get_implementation
 from kombu.exceptions import KombuError
 from redis.exceptions import RedisError
 
-from farm.celery import COMPILE_TASK, app, send_compiles
+from farm.celery import COMPILE_TASK, app, send_compiles, waiting_messages
 from farm.errors import FarmError, FarmRefused
 from farm.namespace import Namespace
 from farm.settings import Settings
@@ -40,6 +40,8 @@ def compile(namespace: str, queue: str) -> None:
     if _worker is None:
         raise RuntimeError("this worker serves no compile queue")
     _worker.serve(namespace, queue)
+    if _worker.has_more(namespace, queue) and _is_drained(queue):
+        _send(Namespace.parse(namespace), queue)
 
 
 @signals.celeryd_init.connect  # type: ignore[untyped-decorator]
@@ -85,6 +87,14 @@ def _shut_down(**_: Any) -> None:
 def _close(**_: Any) -> None:
     if _worker is not None:
         _worker.close()
+
+
+def _is_drained(queue: str) -> bool:
+    """Whether claims wait without a message: they were thrown away, or the broker was emptied."""
+    try:
+        return waiting_messages(app, queue) == 0
+    except (KombuError, RedisError, OSError):
+        return False
 
 
 def _send(namespace: Namespace, queue: str) -> None:

@@ -9,11 +9,14 @@ import socket
 import threading
 from collections.abc import Callable
 
+from redis.exceptions import RedisError
+
 from farm.client.connection import open_connection
 from farm.errors import FarmRefused
 from farm.index.claims import RetryRules
 from farm.index.index import Index
 from farm.index.registry import Worker
+from farm.index.stats import waiting_claims
 from farm.namespace import Namespace
 from farm.settings import Settings
 from farm.versions import versions
@@ -94,6 +97,14 @@ class CompileWorker:
     def serve(self, namespace: str, queue: str) -> None:
         """Bring the next claim of a queue to an end."""
         self._compiler.serve(Namespace.parse(namespace), queue)
+
+    def has_more(self, namespace: str, queue: str) -> bool:
+        """Whether claims wait in a queue, for this worker as long as it does not stop."""
+        try:
+            waiting = waiting_claims(self._index(Namespace.parse(namespace)), [queue])
+        except RedisError:
+            return False
+        return bool(waiting) and not self._stopping.is_set()
 
     def shut_down(self) -> None:
         """Stop every running compile and give its claim back; returns at once, safe in a signal handler."""

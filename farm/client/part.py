@@ -38,6 +38,7 @@ class Part:
         self.who = who
         self.held: dict[bytes, Holding] = {}
         self._lock = RLock()
+        self._hold_seen_ms = 0
         self._reconnects_seen = 0
 
     def join(self, force_timeout_seconds: float = 30) -> None:
@@ -133,6 +134,10 @@ class Part:
                 if isinstance(answer, list):
                     break
                 if isinstance(answer, NotOpen):
+        held_until_ms = self._link.call(self.index.held_until_ms)
+        if held_until_ms != self._hold_seen_ms:
+            self.announce()
+            self._hold_seen_ms = held_until_ms
                     self._open()
                 else:  # the id went on without us: what we hold is held by the incarnation that lives now
                     self.who = replace(self.who, incarnation=answer.incarnation or 0)

@@ -8,6 +8,7 @@ import secrets
 import socket
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 
 from redis.exceptions import RedisError
 
@@ -15,7 +16,8 @@ from farm.client.connection import Connection
 from farm.coordinator import age, purges, reap, sweep
 from farm.coordinator.chores import Chores
 from farm.coordinator.messages import Messages
-from farm.coordinator.space import Space
+from farm.coordinator.outage import Outage
+from farm.coordinator.space import Space, hold
 from farm.coordinator.watch import Watch
 from farm.errors import FarmUnavailable
 from farm.index import names
@@ -42,6 +44,9 @@ class Coordinator:
         self._chores = Chores(connection.server, connection.store, self._space)
         self._limits, warnings = from_environment(environ)
         self._leads = False
+        self._outage = Outage()
+        #: Where the limit is exceeded although all was aged that may be.
+        self._over: set[str] = set()
         for warning in warnings:
             logger.warning("%s", warning)
 
@@ -56,7 +61,8 @@ class Coordinator:
                 logger.warning("the farm does not answer (%s); trying again", error)
                 stop.wait(self._settings.tick_seconds)
         if self._leads:
-            self._leadership.step_down(self.name)
+            with suppress(RedisError):  # a standby waits for the lease to end
+                self._leadership.step_down(self.name)
 
     def _tick_while_connected(self, stop: threading.Event, calls: object) -> None:
         while not stop.is_set():
@@ -80,15 +86,18 @@ class Coordinator:
             self._serve(space)
         self._age(spaces)
         for space in spaces:
-            sweep.sweep(space)
-        self._chores.step(held=any(self._is_held(space, now_ms) for space in spaces))
+            with self._outage.noticed(f"sweep {space.index.namespace}"):
+                sweep.sweep(space)
+        with self._outage.noticed("list the store"):
+            self._chores.step(held=any(self._is_held(space, now_ms) for space in spaces))
         self._watch.seen(now_ms)
         return True
 
     def _serve(self, space: Space) -> None:
         where = space.index.namespace
-        if report := purges.serve(space):
-            logger.info("purged %s: generation %d answers %d requests", where, report.generation, report.requests)
+        with self._outage.noticed(f"purge {where}"):
+            if report := purges.serve(space):
+                logger.info("purged %s: generation %d answers %d requests", where, report.generation, report.requests)
         reaped = reap.reap(space)
         if reaped.claims or reaped.jobs:
             logger.info("reaped %s: %d claims queued again, %d jobs ended", where, reaped.claims, reaped.jobs)
@@ -102,7 +111,22 @@ class Coordinator:
             report = age.age(space, limits)
             if report.entries:
                 logger.info("aged %s: %d entries, %d bytes", space.index.namespace, report.entries, report.stored_bytes)
-        age.age_all([(space, self._limits_of(space)) for space in spaces])
+            self._show_overshoot(str(space.index.namespace), report.overshoot_bytes)
+        report = age.age_all([(space, self._limits_of(space)) for space in spaces])
+        if report.entries:
+            logger.info("aged by the farm's limit: %d entries, %d bytes", report.entries, report.stored_bytes)
+        self._show_overshoot("the farm", report.overshoot_bytes)
+
+    def _show_overshoot(self, where: str, stored_bytes: int) -> None:
+        """Once each time that a limit begins to be exceeded by what is in use or was used of late."""
+        if stored_bytes and where not in self._over:
+            logger.warning(
+                "%s: %d bytes above the limit; all else is in use or was used within %g s, so it stays",
+                where, stored_bytes, self._settings.min_idle_seconds,
+            )  # fmt: skip
+            self._over.add(where)
+        elif not stored_bytes:
+            self._over.discard(where)
 
     def _limits_of(self, space: Space) -> Limits:
         return self._limits
@@ -113,13 +137,15 @@ class Coordinator:
         if gap is None:
             return
         spaces = self._all_spaces()
-        if not gap.startswith("no tick"):
+        may_be_lost = not gap.startswith("no tick")
+        if may_be_lost:
             self._chores.want_rebuild()
         if gap == "first tick" and not any(space.index.is_in_use() for space in spaces):
             return
         for space in spaces:
-            claims_ms = round(self._settings.claim_lease_seconds * 1000)
-            space.index.hold(claims_ms, round(self._settings.job_lease_seconds * 1000))
+            hold(space)
+            if may_be_lost:  # a purge, too: the store knows it
+                space.index.open(self._connection.store.largest_generation(space.index.namespace))
         logger.info("holding %d namespaces: %s", len(spaces), gap)
 
     def _is_held(self, space: Space, now_ms: int) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from farm.coordinator.space import CHUNK, Space
+from farm.coordinator.space import CHUNK, Space, hold
 from farm.errors import FarmError
 from farm.failpoint import reach
 from farm.index.record import Record
@@ -22,6 +22,8 @@ from farm.store.errors import StoreMissing
 from farm.store.inventory import Shelf
 
 _READ_THREADS = 8
+#: Bundles read in one step: a slow store needs a second for them.
+_READ_CHUNK = 50
 
 
 @dataclass
@@ -37,9 +39,12 @@ def rebuild(space: Space, shelf: Shelf, report: RebuildReport) -> Iterator[None]
     """Rebuild one namespace, a chunk a step; the caller does its other work between the steps."""
     index = space.index
     index.open(shelf.largest_generation)
+    if shelf.bundles:  # who holds any of them has one job lease to say so
+        hold(space)
+    reach("rebuild.after_hold")
     yield from _drop_rows_without_bundle(space, shelf, report)
-    for at in range(0, len(shelf.bundles), CHUNK):
-        chunk = shelf.bundles[at : at + CHUNK]
+    for at in range(0, len(shelf.bundles), _READ_CHUNK):
+        chunk = shelf.bundles[at : at + _READ_CHUNK]
         with ThreadPoolExecutor(_READ_THREADS, thread_name_prefix="farm-rebuild") as pool:
             found = list(pool.map(lambda one: _record(space, one, report), _unknown(space, chunk)))
         report.adopted += index.adopt([pair for pair in found if pair])
@@ -89,6 +94,11 @@ def _drop_rows_without_bundle(space: Space, shelf: Shelf, report: RebuildReport)
         yield
 
 
-def condemn_orphans(space: Space, shelf: Shelf) -> int:
-    """Condemn bundles that are nothing to the index; each is judged in the script that condemns it."""
-    return space.index.condemn_orphans(shelf.bundles)
+def condemn_orphans(space: Space, shelf: Shelf) -> Iterator[int]:
+    """Condemn what is nothing to the index, a chunk a step; each is judged in the script that condemns it."""
+    namespace = space.index.namespace
+    found = [(one.path(namespace), one) for one in shelf.bundles]
+    found += [(f"{one.path(namespace)}#{number}", one) for number, one in shelf.leftovers]
+    for at in range(0, len(found), CHUNK):
+        yield space.index.condemn_orphans(found[at : at + CHUNK])
+        reach("orphans.after_chunk")

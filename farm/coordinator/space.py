@@ -15,6 +15,8 @@ from farm.store.store import Store
 #: time at most, so that others' asks in between hardly wait.
 CHUNK = 250
 CALLS_A_TICK = 20
+#: Of each job that talks to the store, in one tick: the leader's lease must outlast the tick.
+STORE_SECONDS_A_TICK = 0.5
 
 
 @dataclass(frozen=True)
@@ -43,3 +45,9 @@ def retry_rules(settings: Settings) -> RetryRules:
         round(settings.failure_ttl_seconds * 1000),
         round(settings.job_lease_seconds * 1000),
     )
+
+
+def hold(space: Space) -> None:
+    """Judge nobody in this namespace for one lease of what could not be renewed."""
+    settings = space.settings
+    space.index.hold(round(settings.claim_lease_seconds * 1000), round(settings.job_lease_seconds * 1000))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 
-from farm.coordinator.space import CALLS_A_TICK, CHUNK, Space
+from farm.coordinator.space import CALLS_A_TICK, CHUNK, STORE_SECONDS_A_TICK, Space
 from farm.failpoint import reach
 
 _DELETE_THREADS = 8
@@ -18,7 +19,8 @@ def sweep(space: Space) -> int:
     """
     swept = 0
     grace_ms = round(space.settings.sweep_grace_seconds * 1000)
-    for _ in range(CALLS_A_TICK):
+    until = time.monotonic() + STORE_SECONDS_A_TICK
+    while time.monotonic() < until:
         paths = space.index.mark_deleting(grace_ms, CHUNK)
         reach("sweep.after_mark")
         if not paths:

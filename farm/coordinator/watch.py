@@ -18,10 +18,11 @@ class Watch:
 
     server: Any
     row: str
+    _run_id: str = ""
 
     def look(self, now_ms: int) -> str | None:
         """Say what kind of gap lies between the last tick and this one; None when there is none."""
-        run_id = self.server.info("server")["run_id"]
+        run_id = self._run_id = self.server.info("server")["run_id"]
         before_ms, before_run = self.server.hmget(self.row, "tick_ms", "run_id")
         if before_ms is None:
             return "first tick"
@@ -32,6 +33,10 @@ class Watch:
         return None
 
     def seen(self, now_ms: int) -> None:
-        """This tick was made; called when the hold, if one was needed, is written."""
-        run_id = self.server.info("server")["run_id"]
-        self.server.hset(self.row, mapping={"tick_ms": now_ms, "run_id": run_id})
+        """This tick was made; called when the hold, if one was needed, is written.
+
+        With the run that it looked at: a server that was restarted meanwhile is still to be noticed. A leader that
+        was paused in its tick does not turn time back for the one that took over.
+        """
+        before_ms = int(self.server.hget(self.row, "tick_ms") or 0)
+        self.server.hset(self.row, mapping={"tick_ms": max(now_ms, before_ms), "run_id": self._run_id})

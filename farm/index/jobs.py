@@ -63,7 +63,10 @@ class JobCalls:
         self.now_ms = now_ms
 
     def open(self, generation: int) -> int:
-        """Give the namespace its meta if it has none; safe to repeat. Returns the generation in force."""
+        """Give the namespace its meta if it has none, and raise it to the largest marker; never lowers it.
+
+        Safe to repeat, also late. Returns the generation in force.
+        """
         return int(self.scripts.run("open", max(1, generation), now_ms=self.now_ms))
 
     def join(self, who: Member) -> Membership | NotOpen | OtherMode:

@@ -127,7 +127,7 @@ def _rows(index: Index, generation: int, records: dict[bytes, bytes]) -> Iterato
     pins = index.server.hmget(f"{index.prefix}i:{generation}", keys)
     used = index.server.zmscore(f"{index.prefix}idle:{generation}", keys)
     for key, pin, score in zip(keys, pins, used, strict=True):
-        last_used_ms = None if score is None else int(score)
+        last_used_ms = int(score or 0) or None
         yield EntryRow(key, generation, Record.unpack(records[key]), int(pin or 0), last_used_ms)
 
 

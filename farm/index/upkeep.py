@@ -84,9 +84,13 @@ class UpkeepCalls:
         """Condemn a chunk of the idle entries of retired generations; 0 when none is left (or all is held)."""
         return int(self.scripts.run("drain", limit, now_ms=self.now_ms))
 
-    def evict(self, target_bytes: int, min_idle_ms: int, limit: int = 250) -> Evicted:
-        """Condemn a chunk of the least recently used idle entries, down to the target and not one more."""
-        reply = self.scripts.run("evict", target_bytes, min_idle_ms, limit, now_ms=self.now_ms)
+    def evict(self, target_bytes: int, min_idle_ms: int, limit: int = 250, *, limit_bytes: int = 0) -> Evicted:
+        """Condemn a chunk of the least recently used idle entries, down to the target and not one more.
+
+        With ``limit_bytes`` nothing is done below that size, unless an earlier call has begun what this one goes
+        on with.
+        """
+        reply = self.scripts.run("evict", limit_bytes, target_bytes, min_idle_ms, limit, now_ms=self.now_ms)
         return Evicted(*(int(number) for number in reply))
 
     def set_limits(self, limit_bytes: int, keep_ratio: int, origin: str, ageing: bool) -> None:
@@ -103,11 +107,15 @@ class UpkeepCalls:
         for batch in batches(paths):
             self.scripts.run("swept", *batch, now_ms=self.now_ms)
 
-    def condemn_orphans(self, found: Iterable[BundleId]) -> int:
-        """Condemn those of these objects that are no entry, no tombstone and no running claim's. Returns how many."""
+    def condemn_orphans(self, found: Iterable[tuple[str, BundleId]]) -> int:
+        """Condemn those of these objects that are no entry, no tombstone and no running claim's.
+
+        Each is given by the path of what lies in the store, and the bundle that it is or is a part of.
+        Returns how many.
+        """
         condemned = 0
         for batch in batches(list(found)):
-            rows = [(row.path(self.namespace), row.generation, row.key, row.token) for row in batch]
+            rows = [(path, row.generation, row.key, row.token) for path, row in batch]
             condemned += int(self.scripts.run("orphans", *(part for row in rows for part in row), now_ms=self.now_ms))
         return condemned
 

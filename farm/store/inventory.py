@@ -19,6 +19,8 @@ class Shelf:
 
     #: Shared bundles, newest first: of two of one key and generation, the later compile is preferred.
     bundles: tuple[BundleId, ...]
+    #: What writers that were killed left of a bundle: number and bundle.
+    leftovers: tuple[tuple[str, BundleId], ...]
     #: The largest generation that has a marker; 0 for none.
     largest_generation: int
 
@@ -26,23 +28,29 @@ class Shelf:
 def take_inventory(store: Store) -> dict[Namespace, Shelf]:
     """List the whole store once. Raises FarmUnavailable when it does not answer."""
     bundles: dict[Namespace, list[BundleId]] = defaultdict(list)
+    leftovers: dict[Namespace, list[tuple[str, BundleId]]] = defaultdict(list)
     largest: dict[Namespace, int] = defaultdict(int)
     for path in store.names():
         parts = path.split("/", _NAMESPACE_DEPTH)
         namespace = _namespace(parts)
         if namespace is None:
             continue
-        rest = parts[_NAMESPACE_DEPTH]
+        rest, mark, left = parts[_NAMESPACE_DEPTH].partition("#")
         head, _, number = rest.partition("/")
-        if head == _MARKERS and number.isascii() and number.isdigit():
+        if mark:
+            if (found := BundleId.parse(rest)) and left.isascii() and left.isdigit():
+                leftovers[namespace].append((left, found))
+        elif head == _MARKERS and number.isascii() and number.isdigit():
             largest[namespace] = max(largest[namespace], int(number))
         elif found := BundleId.parse(rest):
             bundles[namespace].append(found)
     return {
         namespace: Shelf(
-            tuple(sorted(bundles[namespace], key=lambda found: found.token, reverse=True)), largest[namespace]
+            tuple(sorted(bundles[namespace], key=lambda found: found.token, reverse=True)),
+            tuple(leftovers[namespace]),
+            largest[namespace],
         )
-        for namespace in sorted(bundles.keys() | largest.keys())
+        for namespace in sorted(bundles.keys() | largest.keys() | leftovers.keys())
     }
 
 

@@ -22,6 +22,7 @@ from obstore.store import LocalStore, MemoryStore, S3Store
 from farm.errors import FarmError, FarmUnavailable, InputError
 from farm.store.disk import FULL, disk_full
 from farm.store.errors import StoreDamaged, StoreMissing
+from farm.store.tree import files_below
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig
@@ -43,7 +44,11 @@ class Objects(Protocol):
         """Whether an object lies at that path."""
 
     def names(self, folder: str) -> list[str]:
-        """Names of all objects below a folder, relative to it, in no order."""
+        """Names of all objects below a folder, relative to it, in no order.
+
+        Of the whole store ("") also what a killed writer left of an object, as ``<path>#<number>``, where the kind
+        of store has such a thing.
+        """
 
     def delete(self, path: str) -> None:
         """Remove one object; it may be gone already."""
@@ -186,6 +191,22 @@ class _FolderObjects(_ObstoreObjects):
             if f"os error {errno.ESTALE}" not in error.message:
                 raise
         return super().get(path, at_most_bytes)
+
+    def names(self, folder: str) -> list[str]:
+        if folder:
+            return super().names(folder)
+        try:
+            return list(files_below(self._root))
+        except OSError as error:
+            raise self._failed("list all objects", error) from None
+
+    def delete(self, path: str) -> None:
+        if "#" not in path:
+            return super().delete(path)
+        try:
+            (self._root / path).unlink(missing_ok=True)
+        except OSError as error:
+            raise self._failed(f"delete {path}", error) from None
 
     def create(self, path: str, data: bytes) -> bool:
         self._make_folders(path)

@@ -169,12 +169,13 @@ class Store:
         self._objects.create(f"{namespace}/generations/{generation}", b"")
 
     def names(self) -> list[str]:
-        """The paths of all objects, in no order, foreign ones included."""
+        """The paths of all objects, in no order, foreign ones included, and of what killed writers left (``#``)."""
         return self._objects.names("")
 
     def delete(self, path: str) -> None:
         """Remove one object; only the coordinator's sweep does, for paths that the index has condemned."""
-        self._objects.delete(_checked(path))
+        name, mark, number = path.partition("#")
+        self._objects.delete(_checked(name) + mark + (str(int(number)) if mark else ""))
 
     def self_test(self) -> None:
         """Write, replace, read back and delete a small object: no process shall start on a store it can not use.

@@ -150,7 +150,7 @@ def tour(world: World) -> None:
     index.raise_to(2)
     index.drain()
     index.evict(0, 0)
-    index.condemn_orphans([BundleId(2, key(9), 5)])
+    index.condemn_orphans([("path", BundleId(2, key(9), 5))])
     index.adopt([(BundleId(2, key(8), 6), held[0].record)])
     index.mark_deleting(0)
     index.swept(["gone"])

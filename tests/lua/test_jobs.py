@@ -6,10 +6,11 @@ from farm.index.outcomes import Ended, Hit, Left, OtherMode, UnknownJob
 from tests.lua.world import LEASE, World, key, keys
 
 
-def test_open_never_moves_a_generation(world: World) -> None:
-    assert world.index.open(7) == 1
+def test_open_raises_to_the_largest_marker_and_never_lowers(world: World) -> None:
+    assert world.index.open(7) == 7
     world.resend_unchanged("open")
     world.join()
+    assert world.index.open(3) == 7
     world.resend_unchanged("open")
 
 

@@ -4,6 +4,7 @@ counter   file to which one line is appended for each run (so "compiled once" ca
 seconds   how long it runs                      files   names and sizes of what it leaves
 stamp     text put into every file              exit    exit code, after writing `say` to stderr
 signal    signal with which it ends itself      helper  start a helper in a session of its own, for `helper` s
+kills_worker  kill -9 the Celery worker above it, and wait
 once      do as told only on the first run (a file beside the counter remembers it), then succeed
 """
 
@@ -32,6 +33,8 @@ def main() -> int:
             told = {"files": told.get("files", {"kernel.o": 100}), "stamp": told.get("stamp", "")}
     if seconds := told.get("helper"):
         subprocess.Popen(["setsid", "sleep", str(seconds)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    if told.get("kills_worker"):
+        kill_worker()
     time.sleep(told.get("seconds", 0))
     if number := told.get("signal"):
         os.kill(os.getpid(), number)
@@ -40,6 +43,15 @@ def main() -> int:
         stamp = (told.get("stamp", "") or told.get("id", "")).encode()
         (out / name).write_bytes((stamp + b"\n" + b"k" * size)[: max(size, 0)] if size else b"")
     return int(told.get("exit", 0))
+
+
+def kill_worker() -> None:
+    """Find the process above the keepers, and be killed by them in turn."""
+    pid = os.getppid()
+    while b"celery" not in Path(f"/proc/{pid}/cmdline").read_bytes():
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(pid, signal.SIGKILL)
+    time.sleep(600)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,9 @@
 --@include base
 --@include interest
 
+if not current_generation() then
+  return 0
+end
 local adopted = 0
 for at = 1, #ARGV - 4, 4 do
   local key, g, record, path = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
@@ -15,10 +18,11 @@ for at = 1, #ARGV - 4, 4 do
     or redis.call('EXISTS', P .. 'c:' .. ref_of(g, key)) == 1
     or redis.call('ZSCORE', P .. 'deleting', path) or redis.call('ZSCORE', P .. 'tombs', path)
   if not known then
+    reach(g)
     enter(g, key, record)
     if redis.call('HEXISTS', P .. 'i:' .. g, key) == 0 then
       -- Also in a retired generation: who holds it has one job lease to say so before it is drained.
-      redis.call('ZADD', P .. 'idle:' .. g, now, key)
+      redis.call('ZADD', P .. 'idle:' .. g, time_of_use(), key)
     end
     adopted = adopted + 1
   end

@@ -13,6 +13,10 @@ local limit_bytes, keep_ratio, origin, ageing = ARGV[1], ARGV[2], ARGV[3], ARGV[
 if ageing == '1' and redis.call('HGET', KEYS[1], 'ageing') == '0' then
   redis.call('HSET', KEYS[1], 'ageing_since', text(now))
 end
+-- A pass under other limits has another target.
+if ageing == '0' or redis.call('HGET', KEYS[1], 'limit_bytes') ~= limit_bytes then
+  redis.call('HDEL', KEYS[1], 'ageing_pass')
+end
 redis.call('HSET', KEYS[1], 'limit_bytes', limit_bytes, 'keep_ratio', keep_ratio, 'limit_origin', origin,
   'ageing', ageing)
 return 'ok'

@@ -1,4 +1,4 @@
---[[ open: give a namespace its meta; nobody invents a generation, it is the largest marker of the store.
+--[[ open: give a namespace its meta, or raise it; nobody invents a generation, it is the largest marker of the store.
   KEYS[1] meta           hash
   ARGV[1] generation     int   largest generation marker of the store, at least 1
   ARGV[2] now_ms         int?  empty in production: the server's clock
@@ -7,5 +7,9 @@
 --@include base
 local generation = ARGV[1]
 
-redis.call('HSETNX', KEYS[1], 'generation', generation)
+-- A server restored from an older state has forgotten a purge, the store has not.
+local current = redis.call('HGET', KEYS[1], 'generation')
+if not current or tonumber(current) < tonumber(generation) then
+  redis.call('HSET', KEYS[1], 'generation', generation)
+end
 return redis.call('HGET', KEYS[1], 'generation')

@@ -7,12 +7,17 @@
 ]]
 --@include base
 --@include interest
+--@include hold
 
 local condemned = 0
+if entries_are_held() then
+  return condemned
+end
 for at = 1, #ARGV - 4, 4 do
   local path, g, key, token = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
   local record = redis.call('HGET', P .. 'e:' .. g, key)
-  local is_entry = record and token_and_bytes(record) == token
+  -- What a killed writer left of an entry's bundle has another path than the bundle.
+  local is_entry = record and token_and_bytes(record) == token and path == path_of(g, key, token)
   local is_running = redis.call('HGET', P .. 'c:' .. ref_of(g, key), 'token') == token
   if not is_entry and not is_running and not redis.call('ZSCORE', P .. 'deleting', path) then
     condemned = condemned + redis.call('ZADD', P .. 'tombs', 'NX', now, path)

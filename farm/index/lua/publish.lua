@@ -23,7 +23,18 @@ if claim[1] ~= token then
   redis.call('ZADD', P .. 'tombs', 'NX', now, path)
   return 'lost'
 end
+-- Called when the limit is crossed, not for each entry above it.
+local function call_coordinator_at_limit()
+  local row = redis.call('HMGET', KEYS[1], 'bytes', 'limit_bytes', 'ageing')
+  local bytes, limit_bytes = tonumber(row[1]), tonumber(row[2])
+  local _, stored = token_and_bytes(record)
+  if row[3] == '1' and bytes >= limit_bytes and bytes - stored < limit_bytes then
+    redis.call('PUBLISH', 'opfarm:wake', KEYS[1])
+  end
+end
+
 enter(g, key, record)
+call_coordinator_at_limit()
 redis.call('HINCRBY', KEYS[1], 'compiles', 1)
 finish_claim(ref, claim[2], token)
 if redis.call('HEXISTS', P .. 'i:' .. g, key) == 0 then

@@ -33,10 +33,17 @@ local function path_of(g, key, token)
   return namespace .. '/' .. g .. '/' .. hex .. '-' .. token
 end
 
+-- With ageing off no times of use are written.
+local use_ms
+local function time_of_use()
+  use_ms = use_ms or (redis.call('HGET', KEYS[1], 'ageing') == '0' and 0 or now)
+  return use_ms
+end
+
 -- An entry without interest: idle in the current generation, condemned in a retired one.
 local function let_go(g, key, record)
   if g == current_generation() then
-    redis.call('ZADD', P .. 'idle:' .. g, now, key)
+    redis.call('ZADD', P .. 'idle:' .. g, time_of_use(), key)
   else
     condemn(g, key, record, path_of(g, key, (token_and_bytes(record))))
   end
