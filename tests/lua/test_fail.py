@@ -155,3 +155,13 @@ def test_reclaim_is_bounded(world: World) -> None:
         world.take(f"t{n}")
     world.pass_time(CLAIM_LEASE)
     assert [len(world.index.reclaim(RULES, limit=4)) for _ in range(4)] == [4, 4, 1, 0]
+
+
+def test_a_failure_is_kept_as_long_as_it_is_remembered_or_a_waiter_may_be_away(world: World) -> None:
+    world.claim(world.join(), key(1), key(2))
+    for n, remember in enumerate((True, False)):
+        taken = world.take(f"t{n}")
+        world.index.fail(taken.claim, Failure("rejected", "no"), RULES, remember=remember)
+        left_ms = world.redis.pttl(f"{world.index.prefix}f:1:".encode() + taken.claim.key)
+        kept_ms = RULES.remember_ms if remember else RULES.keep_ms
+        assert kept_ms - 60_000 < left_ms <= kept_ms
