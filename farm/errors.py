@@ -4,7 +4,8 @@ FarmError                 code, message, fix, exit_code
 ├── InputError      (2)   the request, the manifest or an option is wrong: the submitter mends it
 ├── FarmUnavailable (3)   the index, the store or a worker can not be reached: the operator mends it
 ├── FarmRefused     (3)   it can be reached, but must not be used as it is set up
-└── CompileFailed   (1)   an operator failed and the caller asked for an exception
+├── CompileFailed   (1)   an operator failed and the caller asked for an exception
+└── JobEnded        (1)   somebody cancelled or released the job while its members worked
 """
 
 from __future__ import annotations
@@ -53,4 +54,11 @@ class CompileFailed(FarmError):
     """At least one operator failed and the caller had asked for an exception (``check=True``)."""
 
     code = "compile_failed"
+    exit_code = 1
+
+
+class JobEnded(FarmError):
+    """Somebody has ended the job on purpose; its members end too, and may not bring it back."""
+
+    code = "job_ended"
     exit_code = 1

@@ -16,7 +16,7 @@ from farm.client.link import Link
 from farm.client.part import Part
 from farm.client.results import Progress, Result, count
 from farm.client.tending import Tending
-from farm.errors import FarmUnavailable
+from farm.errors import FarmUnavailable, JobEnded
 from farm.index.jobs import Holding
 from farm.index.outcomes import Absent, Answer, Claimed, Failure, Hit, Joined, Refused
 from farm.store.errors import StoreDamaged, StoreMissing
@@ -54,8 +54,11 @@ class Compilation:
         self._compiling: tuple[str, ...] = ()
         self._store_deadline: float | None = None
 
-    def run(self, timeout_seconds: float | None) -> list[Result]:
+    def run(self, timeout_seconds: float | None, wait: bool = True) -> list[Result]:
         """Answer all asks, or as many as the time allows; the rest are pending.
+
+        Args:
+            wait: False: only what is there already is answered.
 
         Raises:
             FarmUnavailable: the farm is gone for longer than the settings allow; what was fetched stays.
@@ -66,7 +69,9 @@ class Compilation:
                 for part in self._parts:
                     self._notices[part] = self._link.call(partial(part.index.last_notice, part.who.run))
                 self._resolve(self._asks, pool)
-                while (self._waiting or self._fetching) and (deadline is None or time.monotonic() < deadline):
+                while ((wait and self._waiting) or self._fetching) and (
+                    deadline is None or time.monotonic() < deadline
+                ):
                     self._step(pool)
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
@@ -112,19 +117,34 @@ class Compilation:
         for ask in asks:
             by_part.setdefault(ask.part, []).append(ask)
         for part, group in by_part.items():
-            answers = part.acquire([ask.key for ask in group])
-            self._use(part, group, answers)
-            absent = []
-            for ask, answer in zip(group, answers, strict=True):
-                if isinstance(answer, Absent):
-                    absent.append(ask)
-                else:
-                    self._place(ask, answer, pool)
-            if absent:
-                claimed = self._claiming.claim(part, absent)
-                self._use(part, absent, claimed)
-                for ask, answer in zip(absent, claimed, strict=True):
-                    self._place(ask, answer, pool)
+            try:
+                self._resolve_in(part, group, pool)
+            except JobEnded as ended:
+                self._cancel(part, group, ended)
+
+    def _resolve_in(self, part: Part, group: Sequence[Ask], pool: ThreadPoolExecutor) -> None:
+        answers = part.acquire([ask.key for ask in group])
+        self._use(part, group, answers)
+        absent = []
+        for ask, answer in zip(group, answers, strict=True):
+            if isinstance(answer, Absent):
+                absent.append(ask)
+            else:
+                self._place(ask, answer, pool)
+        if absent:
+            claimed = self._claiming.claim(part, absent)
+            self._use(part, absent, claimed)
+            for ask, answer in zip(absent, claimed, strict=True):
+                self._place(ask, answer, pool)
+
+    def _cancel(self, part: Part, group: Sequence[Ask], ended: JobEnded) -> None:
+        """Somebody has ended the job: nothing of this part is waited for; what is being fetched is ours already."""
+        fetched = {ask for ask, _ in self._fetching.values()}
+        waited = {ask for ask in self._waiting if ask.part is part}
+        over = [ask for ask in {*group, *waited} - fetched if not ask.done]
+        for ask in over:
+            ask.fail(Failure("cancelled", ended.message))
+        self._finish(over)
 
     def _use(self, part: Part, asks: Sequence[Ask], answers: Sequence[Answer]) -> None:
         """Before any is looked for: whoever cleans the node's folder leaves them there from now on."""

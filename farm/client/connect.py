@@ -11,7 +11,6 @@ from farm.client.cache_dir import resolve_cache_dir
 from farm.client.connection import Connection, open_connection
 from farm.client.job import Job
 from farm.errors import InputError
-from farm.index import names
 from farm.index.index import Index
 from farm.index.jobs import PRIORITIES
 from farm.namespace import Namespace
@@ -52,7 +51,7 @@ class Farm:
 
     def namespaces(self) -> list[Namespace]:
         """All namespaces that were ever opened, in order."""
-        return sorted(Namespace.parse(name.decode()) for name in self.connection.server.smembers(names.NAMESPACES))
+        return self.connection.namespaces()
 
     def index(self, namespace: Namespace) -> Index:
         """The index of one namespace."""

@@ -13,10 +13,11 @@ from redis.retry import Retry
 
 from farm.addresses import Addresses
 from farm.errors import FarmRefused, FarmUnavailable, InputError
-from farm.index import identity
+from farm.index import identity, names
 from farm.index.identity import Identity
 from farm.index.names import SCHEMA_VERSION
 from farm.index.registry import Registry
+from farm.namespace import Namespace
 from farm.settings import Settings
 from farm.store.store import FarmIdentity, Store
 
@@ -36,6 +37,10 @@ class Connection:
     server: Any
     store: Store
     registry: Registry
+
+    def namespaces(self) -> list[Namespace]:
+        """All namespaces that were ever opened, in order."""
+        return sorted(Namespace.parse(name.decode()) for name in self.server.smembers(names.NAMESPACES))
 
 
 def connect_index(url: str, call_timeout_seconds: float = CALL_TIMEOUT_SECONDS, retries: int = 1) -> redis.Redis:

@@ -22,7 +22,7 @@ from farm.client.part import Part
 from farm.client.results import Progress, Result
 from farm.client.tending import Tending
 from farm.client.toolchains import Toolchains, prepare
-from farm.errors import CompileFailed, FarmError
+from farm.errors import CompileFailed, FarmError, JobEnded
 from farm.index.index import Index
 from farm.index.jobs import PRIORITIES, Member
 from farm.namespace import Namespace
@@ -70,7 +70,7 @@ class Job:
 
     def compile(
         self, requests: Iterable[Request], progress: Callable[[Progress], None] | None = None,
-        timeout: float | None = None, check: bool = False,
+        timeout: float | None = None, check: bool = False, wait: bool = True,
     ) -> list[Result]:  # fmt: skip
         """Get a kernel for each request, in order; each is compiled at most once in the whole farm.
 
@@ -78,10 +78,12 @@ class Job:
             progress: called with every change, in this thread.
             timeout: seconds; what is not answered by then is ``pending``.
             check: raise when an operator failed, instead of returning its result.
+            wait: False: have compiled what is absent, but return at once; what is not there yet is ``pending``.
 
         Raises:
             InputError: a request does not fit its toolchain: the submitter mends it.
             FarmUnavailable: index or store are gone for longer than the settings allow.
+            JobEnded: somebody had ended the job before anything was asked for; later, operators fail as cancelled.
             CompileFailed: with ``check``, an operator failed.
         """
         if os.getpid() != self._pid:
@@ -92,7 +94,7 @@ class Job:
         fetcher = Fetcher(store, self._root, self._in_use)
         claiming = Claiming(store, self._connection.addresses, self._say)
         tending = Tending(settings, self._connection.registry, self._link, claiming)
-        results = Compilation(asks, self._link, claiming, tending, fetcher, self._progress).run(timeout)
+        results = Compilation(asks, self._link, claiming, tending, fetcher, self._progress).run(timeout, wait)
         self._write_job(fetcher, results)
         failed = [result for result in results if result.error]
         if check and failed:
@@ -145,12 +147,20 @@ class Job:
             for part in list(self._parts.values()):
                 try:
                     part.heartbeat()
+                except JobEnded as ended:
+                    self._say(ended.message)
+                    self._closing.set()
                 except FarmError:  # the caller's own calls report it; the next beat tries again
                     continue
 
     def hold(self, seconds: float) -> None:
-        """Stay a member for that long: the pins are kept."""
+        """Stay a member for that long, or until somebody ends the job: the pins are kept."""
         self._closing.wait(seconds)
+
+    def detach(self) -> None:
+        """Stop without leaving: the job lives on for one lease, and longer while somebody waits for it."""
+        self._closing.set()
+        self._parts.clear()
 
     def close(self, cancel: bool = False) -> None:
         """Leave the job: this member's part of the pins is given up. Safe to repeat.

@@ -8,14 +8,14 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from threading import RLock
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from farm.client.link import Link
-from farm.errors import FarmError, FarmUnavailable, InputError
+from farm.errors import FarmError, FarmUnavailable, InputError, JobEnded
 from farm.index import names
 from farm.index.index import Index
 from farm.index.jobs import Holding, Member, Want, as_member
-from farm.index.outcomes import Answer, Ended, Membership, NotOpen, OtherMode, UnknownJob
+from farm.index.outcomes import Answer, Ended, Membership, NotOpen, OtherMode, Over, UnknownJob
 from farm.index.upkeep import NoJob, Purged
 from farm.store.store import Store
 
@@ -40,6 +40,7 @@ class Part:
         self._lock = RLock()
         self._hold_seen_ms = 0
         self._reconnects_seen = 0
+        self._over: Over | None = None
 
     def join(self, force_timeout_seconds: float = 30) -> None:
         """Become a member; opens the namespace when nobody has, and has it purged for a job of mode force.
@@ -81,11 +82,13 @@ class Part:
             answer = self._link.call(lambda: self.index.ask_purge(who.run, who.job, who.incarnation))
             if isinstance(answer, Purged):
                 return answer.generation
-            if isinstance(answer, NoJob) or time.monotonic() >= deadline:
+            if time.monotonic() >= deadline:
                 raise FarmUnavailable(
                     f"mode force: no coordinator purged {self.namespace} within {timeout_seconds:g} s",
                     fix="start one with: celery -A farm coordinator   or use mode enable",
                 )
+            if isinstance(answer, NoJob):  # lost with the server's data, or ended by somebody
+                self.announce()
             notices, _ = self._link.call(partial(self.index.wait_notices, who.run, notices, _PURGE_POLL_MS))
 
     def _open(self) -> None:
@@ -94,8 +97,13 @@ class Part:
         self._link.call(lambda: self.index.server.sadd(names.NAMESPACES, str(self.namespace)))
 
     def ask(self, operation: Callable[[], T | UnknownJob]) -> T:
-        """Run an operation of this member; when the index has lost the job, restore it and run it again."""
+        """Run an operation of this member; when the index has lost the job, restore it and run it again.
+
+        Raises:
+            JobEnded: somebody has ended the job.
+        """
         while True:
+            self._check()
             answer = self._link.call(operation)
             if self._link.reconnects != self._reconnects_seen or isinstance(answer, UnknownJob):
                 self.announce()
@@ -120,11 +128,23 @@ class Part:
             self.held[holding.key] = holding
 
     def heartbeat(self) -> None:
-        """Extend the lease; restores what a server that lost data has forgotten."""
+        """Extend the lease; restores what a server that lost data has forgotten.
+
+        A hold says that data may be lost although the job is known: redis-py connects again without a word, and a
+        replica may know the job and not what it got last.
+        """
         self.ask(lambda: self.index.heartbeat(self.who))
+        held_until_ms = self._link.call(self.index.held_until_ms)
+        if held_until_ms != self._hold_seen_ms:
+            self.announce()
+            self._hold_seen_ms = held_until_ms
 
     def announce(self) -> None:
-        """Tell the index what is held. Safe to repeat, also by two threads."""
+        """Tell the index what is held. Safe to repeat, also by two threads.
+
+        Raises:
+            JobEnded: somebody has ended the job.
+        """
         with self._lock:
             reconnects = self._link.reconnects
             self._open()
@@ -134,11 +154,10 @@ class Part:
                 if isinstance(answer, list):
                     break
                 if isinstance(answer, NotOpen):
-        held_until_ms = self._link.call(self.index.held_until_ms)
-        if held_until_ms != self._hold_seen_ms:
-            self.announce()
-            self._hold_seen_ms = held_until_ms
                     self._open()
+                elif isinstance(answer, Over):
+                    self._over = answer
+                    self._check()
                 else:  # the id went on without us: what we hold is held by the incarnation that lives now
                     self.who = replace(self.who, incarnation=answer.incarnation or 0)
             self._reconnects_seen = reconnects
@@ -148,10 +167,28 @@ class Part:
                 else:
                     self.held[holding.key] = replace(holding, record=record)
 
+    def _check(self) -> None:
+        if self._over is not None:
+            by = f" by {self._over.by}" if self._over.by else ""
+            raise JobEnded(
+                f"job {self.who.job} was {self._over.how}{by}", fix="submit again; the id is then that of a new job"
+            )
+
     def leave(self, cancel: bool = False) -> None:
         """Give up the membership; the last one out ends the job and drains what it leaves."""
         answer = self._link.call(lambda: self.index.leave(self.who, "cancel" if cancel else "keep"))
         if isinstance(answer, Ended):
-            for _ in range(_BURY_CALLS):
-                if not self._link.call(self.index.bury):
-                    break
+            self.bury()
+
+    def end(self, how: Literal["keep", "cancel"], by: str) -> bool:
+        """End the job for all its members, and drain what it leaves. False: it had ended already."""
+        who = self.who
+        answer = self._link.call(lambda: self.index.end(who.job, who.incarnation, how, by, who.lease_ms))
+        self.bury()
+        return isinstance(answer, Ended)
+
+    def bury(self) -> None:
+        """Drain what ended jobs leave, or as much as one member should."""
+        for _ in range(_BURY_CALLS):
+            if not self._link.call(self.index.bury):
+                break

@@ -6,8 +6,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Protocol
 
-from farm.client.ask import Ask
 from farm.client.claiming import Claiming
 from farm.client.link import Link
 from farm.client.part import Part
@@ -15,11 +15,21 @@ from farm.client.toolchains import offered
 from farm.index.claims import RetryRules
 from farm.index.leader import Leadership
 from farm.index.outcomes import Failure
-from farm.index.registry import Registry, Worker
+from farm.index.registry import Offer, Registry, Worker
 from farm.settings import Settings
 
 TEND_EVERY_SECONDS = 2.0
 _WORKERS_EVERY_SECONDS = 5.0
+
+
+class Waits(Protocol):
+    """A key that somebody waits for: an operator of a submission, or one of a job that is watched."""
+
+    part: Part
+    offer: Offer
+
+    def fail(self, failure: Failure, remembered: bool = False) -> None:
+        """It will not come."""
 
 
 class Tending:
@@ -49,7 +59,7 @@ class Tending:
         """Whether it is time for the chores."""
         return time.monotonic() >= self._next
 
-    def tend(self, waiting: Iterable[Ask], say: Callable[[str], None]) -> None:
+    def tend(self, waiting: Iterable[Waits], say: Callable[[str], None]) -> None:
         """Do the chores for what is waiting; asks without a worker for too long fail as ``no_worker``."""
         now = time.monotonic()
         self._next = now + TEND_EVERY_SECONDS
@@ -88,7 +98,7 @@ class Tending:
     def _slots(self, queue: str) -> int:
         return sum(worker.slots for worker in self._workers if queue in worker.queues)
 
-    def _check_workers(self, asks: list[Ask], now: float, say: Callable[[str], None]) -> None:
+    def _check_workers(self, asks: list[Waits], now: float, say: Callable[[str], None]) -> None:
         bound = self._settings.no_worker_seconds
         for ask in asks:
             queue = ask.offer.queue
@@ -103,7 +113,7 @@ class Tending:
             if now - self._unserved_since[queue] >= bound:
                 ask.fail(Failure("no_worker", self._nobody(ask)))
 
-    def _nobody(self, ask: Ask) -> str:
+    def _nobody(self, ask: Waits) -> str:
         queues = {queue for worker in self._workers for queue in worker.queues}
         live = [offer for offer in self._link.call(self._registry.offers) if offer.queue in queues]
         return (

@@ -38,6 +38,7 @@ def _option(*names: str, **attributes: Any) -> Any:
     metavar="S",
     help="Answer after S seconds, whatever is pending.",
 )
+@_option("--no-wait", is_flag=True, help="Have compiled what is absent and return; see: celery -A farm job wait.")
 @_option("--hold", type=click.FloatRange(min=0), default=0, metavar="S", help="Keep the pins S seconds longer.")
 @json_option
 @click.pass_context
@@ -45,11 +46,12 @@ def _option(*names: str, **attributes: Any) -> Any:
 def submit(
     ctx: click.Context, file: str, mode: str, cache: str | None, soc: str | None, toolchain: str | None,
     op_compiler_cache_dir: str | None, job_id: str | None, owner: str | None, priority: str, timeout: float | None,
-    hold: float, as_json: bool,
+    no_wait: bool, hold: float, as_json: bool,
 ) -> None:  # fmt: skip
     """Get a kernel for every operator of FILE (.json, .yaml, .msgpack, or - for standard input).
 
-    Exit: 0 all kernels are there, 1 an operator failed or the time was over, 2 wrong input, 3 no farm.
+    Exit: 0 all kernels are there (with --no-wait: or are to come), 1 an operator failed or the time was over,
+    2 wrong input, 3 no farm.
     """
     import farm  # noqa: PLC0415 - the command line loads fast
     from farm.client.results import count  # noqa: PLC0415
@@ -62,9 +64,10 @@ def submit(
         job_id, mode, cache=cache, priority=priority, owner=owner, op_compiler_cache_dir=op_compiler_cache_dir
     ) as job:
         with view(len(requests)) as show:
-            results = job.compile(requests, progress=show, timeout=timeout)
+            results = job.compile(requests, progress=show, timeout=timeout, wait=not no_wait)
         counts = count(results)
-        state = "failed" if counts["failed"] else "timeout" if counts["pending"] else "done"
+        unanswered = "submitted" if no_wait else "timeout"
+        state = "failed" if counts["failed"] else unanswered if counts["pending"] else "done"
         document = {
             "job_id": job.id,
             "incarnation": job.incarnation,
@@ -79,7 +82,9 @@ def submit(
         _print(document, as_json)
         if hold:
             job.hold(hold)
-    sys.exit(0 if state == "done" else 1)
+        if no_wait:
+            job.detach()
+    sys.exit(0 if state in ("done", "submitted") else 1)
 
 
 def _print(document: dict[str, Any], as_json: bool) -> None:
@@ -96,6 +101,8 @@ def _print(document: dict[str, Any], as_json: bool) -> None:
     number = len(document["ops"])
     what = "1 operator" if number == 1 else f"{number} operators"
     click.echo(f"{document['state']}: {what}, {shown} in {document['seconds']:.2f} s")
+    if document["state"] == "submitted":
+        click.echo(f"wait for them with: celery -A farm job wait {document['job_id']}")
     folders = sorted({path.rsplit("/", 2)[0] for op in document["ops"] for path in op["files"].values()})
     for folder in folders:
         click.echo(f"kernels in {folder}")

@@ -143,6 +143,8 @@ def tour(world: World) -> None:
     index.announce(who, held)
     index.heartbeat(who)
     index.end_lapsed()
+    ended = world.join("ended")
+    index.end(ended.job, ended.incarnation, "cancel", "somebody", 1000)
     world.end(who)
     index.set_limits(1000, 50, "default", ageing=True)
     index.ask_purge("operator")

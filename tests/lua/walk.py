@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from farm.index.jobs import Holding, Member, Want
-from farm.index.outcomes import Failure, Hit, Membership, Taken, UnknownJob
+from farm.index.outcomes import Failure, Hit, Membership, Over, Taken, UnknownJob
 from farm.index.record import ClaimRef
 from tests.lua.world import CLAIM_LEASE, LEASE, QUEUE, RULES, World, key, record_of
 
@@ -88,6 +88,9 @@ class Walk:
             held = self.held.get((who.job, who.member), {})
             some = [held[k] for k in KEYS if k in held and self.random.random() < 0.7]
             answer = self.index.announce(who, some)
+            if isinstance(answer, Over):
+                del self.members[who.job, who.member]
+                return
             if isinstance(answer, UnknownJob):
                 assert answer.incarnation
                 self.members[who.job, who.member] = replace(who, incarnation=answer.incarnation)
@@ -103,6 +106,11 @@ class Walk:
     def leave(self) -> None:
         if who := self.some_member():
             self.index.leave(who, self.random.choice(["keep", "cancel"]))
+
+    def end_for_all(self) -> None:
+        """Somebody ends the job; its members find out when they announce."""
+        if who := self.some_member():
+            self.index.end(who.job, who.incarnation, self.random.choice(["keep", "cancel"]), "somebody", LEASE)
 
     # -- workers ---------------------------------------------------------------------------------------
 
@@ -169,8 +177,8 @@ class Walk:
     def step(self) -> None:
         acts: dict[Callable[[], None], int] = {
             self.join: 3, self.acquire: 6, self.claim: 6, self.raise_floor: 1, self.announce: 2, self.heartbeat: 2,
-            self.leave: 2, self.take: 6, self.renew: 2, self.publish: 5, self.fail: 3, self.drop: 2, self.chores: 6,
-            self.pass_time: 3, self.late: 8, self.lose: 1,
+            self.leave: 2, self.end_for_all: 1, self.take: 6, self.renew: 2, self.publish: 5, self.fail: 3,
+            self.drop: 2, self.chores: 6, self.pass_time: 3, self.late: 8, self.lose: 1,
         }  # fmt: skip
         self.random.choices(list(acts), list(acts.values()))[0]()
         self.check()
@@ -195,4 +203,4 @@ class Walk:
         self.world.drain()
         self.index.reclaim(RULES)
         kinds = {name.partition(b":")[0].decode() for name in self.world.rows()}
-        assert kinds <= {"meta", "generations", "e", "idle", "tombs", "f"}
+        assert kinds <= {"meta", "generations", "e", "idle", "tombs", "f", "x"}
