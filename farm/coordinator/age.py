@@ -33,10 +33,10 @@ def age(space: Space, limits: Limits) -> AgeReport:
     entries = stored_bytes = 0
     for _ in range(CALLS_A_TICK):
         gone = space.index.evict(limits.keep_bytes, _min_idle_ms(space), CHUNK, limit_bytes=limits.limit_bytes)
-        reach("age.after_evict")
-        entries, stored_bytes = entries + gone.entries, stored_bytes + gone.stored_bytes
         if not gone.entries:
             return AgeReport(entries, stored_bytes, max(0, gone.left_bytes - limits.limit_bytes))
+        reach("age.after_evict")
+        entries, stored_bytes = entries + gone.entries, stored_bytes + gone.stored_bytes
     return AgeReport(entries, stored_bytes)
 
 

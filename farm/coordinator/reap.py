@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from farm.coordinator.space import CALLS_A_TICK, CHUNK, Space
+from farm.failpoint import reach
 from farm.index.stats import waiting_claims
 
 
@@ -22,6 +23,8 @@ def reap(space: Space) -> ReapReport:
     """One bounded pass; what a hold protects is left alone by the scripts themselves."""
     index = space.index
     owed = Counter(index.reclaim(space.rules, CHUNK))
+    if owed:
+        reach("reap.after_reclaim")
     claims = owed.total()
     jobs = index.end_lapsed(CHUNK)
     for _ in range(CALLS_A_TICK):

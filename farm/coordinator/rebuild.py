@@ -91,6 +91,7 @@ def _drop_rows_without_bundle(space: Space, shelf: Shelf, report: RebuildReport)
             path = BundleId(generation, key, token).path(space.index.namespace)
             if (generation, key, token) not in there and not space.store.exists(path):
                 report.dropped_rows += space.index.drop(generation, key, token)
+        reach("rebuild.after_drop")
         yield
 
 

@@ -22,9 +22,9 @@ def sweep(space: Space) -> int:
     until = time.monotonic() + STORE_SECONDS_A_TICK
     while time.monotonic() < until:
         paths = space.index.mark_deleting(grace_ms, CHUNK)
-        reach("sweep.after_mark")
         if not paths:
             break
+        reach("sweep.after_mark")
         with ThreadPoolExecutor(_DELETE_THREADS, thread_name_prefix="farm-sweep") as pool:
             list(pool.map(space.store.delete, paths))
         reach("sweep.after_delete")
@@ -38,8 +38,8 @@ def drain(space: Space) -> int:
     drained = 0
     for _ in range(CALLS_A_TICK):
         done = space.index.drain(CHUNK)
-        reach("drain.after_chunk")
         if not done:
             break
+        reach("drain.after_chunk")
         drained += done
     return drained

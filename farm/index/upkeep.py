@@ -34,7 +34,7 @@ class NoJob:
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """The generation in force after a raise, and how many requests of this purge are still to be answered."""
+    """The generation in force after a raise, how many requests it answered, and 1 if it answers more, else 0."""
 
     generation: int
     answered: int
@@ -81,7 +81,7 @@ class UpkeepCalls:
         return Raised(*(int(number) for number in reply))
 
     def drain(self, limit: int = 250) -> int:
-        """Condemn a chunk of the idle entries of retired generations; 0 when none is left (or all is held)."""
+        """Condemn a chunk of the idle entries of retired generations; 0 when none is left, or for now none."""
         return int(self.scripts.run("drain", limit, now_ms=self.now_ms))
 
     def evict(self, target_bytes: int, min_idle_ms: int, limit: int = 250, *, limit_bytes: int = 0) -> Evicted:

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import redis
 
 import farm
 from farm.index.upkeep import Purged

@@ -3,14 +3,15 @@
   ARGV[1] limit          int   entries a call
   ARGV[2] now_ms         int?  empty in production: the server's clock
   BUILDS generations e:g idle:g tombs
-  RETURNS entries condemned
+  RETURNS entries condemned; 0 when none is left, or a hundred generations on end had none
 ]]
 --@include base
 --@include interest
 --@include hold
 local limit = ARGV[1]
 
--- Generations that only pinned entries keep are passed over; there are not many.
+-- Generations that only pinned entries keep are passed over. When there are more of them than one call looks at,
+-- the next call goes on after those.
 local LOOK = 100
 
 local function drain(g, room)
@@ -33,10 +34,16 @@ end
 if entries_are_held() then
   return 0
 end
-local done = 0
-for _, g in ipairs(redis.call('ZRANGEBYSCORE', P .. 'generations', '-inf', '(' .. current_generation(), 'LIMIT', 0, LOOK)) do
+local done, after = 0, redis.call('HGET', KEYS[1], 'drained_upto') or '0'
+local retired = redis.call('ZRANGEBYSCORE', P .. 'generations', '(' .. after, '(' .. current_generation(), 'LIMIT', 0, LOOK)
+for _, g in ipairs(retired) do
   if done < tonumber(limit) then
     done = done + drain(g, limit - done)
   end
+end
+if done < tonumber(limit) and #retired == LOOK then
+  redis.call('HSET', KEYS[1], 'drained_upto', retired[LOOK])
+elseif done < tonumber(limit) and after ~= '0' then
+  redis.call('HDEL', KEYS[1], 'drained_upto')
 end
 return done

@@ -4,7 +4,7 @@
   ARGV[2] limit          int   requests answered a call
   ARGV[3] now_ms         int?  empty in production: the server's clock
   BUILDS purges asked:request j:job n:run e:g idle:g purge_log
-  RETURNS {generation in force, requests answered, requests left that this purge answers}
+  RETURNS {generation in force, requests answered, 1 if this purge answers more of them, else 0}
 ]]
 --@include base
 --@include hold
