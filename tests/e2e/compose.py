@@ -30,12 +30,12 @@ CONTEXT_FOLDERS = ("deploy", "docs", "farm", "workers")
 #: A compile of some seconds: a constant that the compiler must count out.
 SLOW = """
 constexpr long count(long n) {
-    for (int i = 0; i < 18; ++i)
+    for (int i = 0; i < 8; ++i)
         for (long j = 0; j < 200000; ++j) n += j % 7;
     return n;
 }
-constexpr long counted = count(NUMBER);
-extern "C" long slow() { return counted; }
+constexpr long first = count(NUMBER), second = count(-NUMBER);
+extern "C" long slow() { return first + second; }
 """
 
 _R = TypeVar("_R")
@@ -78,8 +78,10 @@ class Farm:
         return dict(json.loads(docker(self.environ, "inspect", container))[0]["State"])
 
     def kill(self, container: str) -> None:
-        """Kill a container's process 1 as a crash would; the engine has not been asked to."""
-        os.kill(int(self.state(container)["Pid"]), signal.SIGKILL)
+        """Kill a container's process 1 as a crash would, and wait until the engine has started it again."""
+        process = int(self.state(container)["Pid"])
+        os.kill(process, signal.SIGKILL)
+        wait_for(lambda: self.state(container)["Pid"] not in (0, process), 30)
 
 
 def main() -> int:
@@ -141,6 +143,8 @@ def story(farm: Farm) -> None:
     timed("up, two workers, all healthy", lambda: farm.compose("up", "--detach", "--wait", "--scale", "worker=2"))
     stats = farm.stats()
     assert (stats["workers"], stats["slots"]) == (2, 4), stats
+    first = farm.compose("exec", "-T", "worker", "sh", "-c", "id -u; tr '\\0' ' ' </proc/1/cmdline").splitlines()
+    assert first[0] == "10001" and "celery -A farm worker" in first[1], first
     check_secret(farm)
     for folder, count in (("cpp", 40), ("cuda", 49)):
         for kernels, outcome in (("node-1", "compiled"), ("node-2", "hit")):
@@ -152,8 +156,7 @@ def story(farm: Farm) -> None:
     kill_a_worker(farm)
     before = farm.stats()["namespaces"]
     (server,) = farm.containers("server")
-    farm.kill(server)
-    timed("server killed, restarted, healthy", lambda: wait_for(lambda: health(farm, server) == "healthy", 60))
+    timed("server killed, healthy again", lambda: (farm.kill(server), wait_until_healthy(farm, server)))
     assert farm.stats()["namespaces"] == before
     counts = timed("hit again", lambda: farm.submit("/examples/cpp/ops.yaml", "node-3"))
     assert counts == {"hit": 40}, counts
@@ -207,22 +210,20 @@ def stop_a_worker(farm: Farm) -> None:
     assert farm.state(worker)["ExitCode"] == 0, farm.state(worker)
     timed("its job finished", lambda: finished(job))
     docker(farm.environ, "start", worker)
-    timed("worker healthy again", lambda: wait_for(lambda: health(farm, worker) == "healthy", 60))
+    timed("worker healthy again", lambda: wait_until_healthy(farm, worker))
 
 
 def kill_a_worker(farm: Farm) -> None:
     """A worker that dies is started again, and its compiles are made up for."""
     job = slow_job(farm, "killed")
     worker = farm.containers("worker")[0]
-    farm.kill(worker)
-    timed("worker killed in mid-compile, its job finished", lambda: finished(job))
-    wait_for(lambda: health(farm, worker) == "healthy", 60)
+    timed("worker killed in mid-compile, its job finished", lambda: (farm.kill(worker), finished(job)))
+    timed("worker healthy again", lambda: wait_until_healthy(farm, worker))
 
 
-def health(farm: Farm, container: str) -> str:
-    """What the engine thinks of a container: starting, healthy, unhealthy; while it is down, its status."""
-    state = farm.state(container)
-    return str(state["Health"]["Status"] if state["Running"] else state["Status"])
+def wait_until_healthy(farm: Farm, container: str) -> None:
+    """Wait until a container runs and its health check has passed since."""
+    wait_for(lambda: farm.state(container)["Running"] and farm.state(container)["Health"]["Status"] == "healthy", 60)
 
 
 def wait_for(holds: Callable[[], bool], seconds: float) -> None:
