@@ -40,12 +40,14 @@ class Limits:
 def from_environment(environ: Mapping[str, str]) -> tuple[Limits, list[str]]:
     """The limits that these variables set, and a warning for each value that counts as its default."""
     warnings: list[str] = []
-    size = _value(environ, SIZE_VARIABLE, warnings, DEFAULT_SIZE_MB, "a whole number of MB from 1, or -1", _is_size)
-    ratio = _value(environ, RATIO_VARIABLE, warnings, DEFAULT_RATIO, "a whole number from 1 to 100", _is_ratio)
-    used = any(environ.get(name, "") for name in (SIZE_VARIABLE, RATIO_VARIABLE))
-    ageing = size != UNLIMITED
-    limit_bytes = (size if ageing else DEFAULT_SIZE_MB) * MEGABYTE
-    return Limits(limit_bytes, ratio, "environment" if used else "default", ageing), warnings
+    given_size = _value(
+        environ, SIZE_VARIABLE, warnings, DEFAULT_SIZE_MB, "a whole number of MB from 1, or -1", _is_size
+    )
+    given_ratio = _value(environ, RATIO_VARIABLE, warnings, DEFAULT_RATIO, "a whole number from 1 to 100", _is_ratio)
+    ageing = given_size != UNLIMITED
+    limit_bytes = (given_size if given_size and ageing else DEFAULT_SIZE_MB) * MEGABYTE
+    origin = "environment" if given_size or given_ratio else "default"
+    return Limits(limit_bytes, given_ratio or DEFAULT_RATIO, origin, ageing), warnings
 
 
 def _is_size(number: int) -> bool:
@@ -58,11 +60,12 @@ def _is_ratio(number: int) -> bool:
 
 def _value(
     environ: Mapping[str, str], name: str, warnings: list[str], default: int, valid: str, check: Callable[[int], bool]
-) -> int:
+) -> int | None:
+    """The value, or None when there is none that is valid; 0 never is."""
     text = environ.get(name, "").strip(" \t")
     if not text:
-        return default
+        return None
     if _INTEGER.fullmatch(text) and check(int(text)):
         return int(text)
     warnings.append(f"{name} = {text!r} is not {valid}; using the default {default}")
-    return default
+    return None
