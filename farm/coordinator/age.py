@@ -34,7 +34,9 @@ def age(space: Space, limits: Limits) -> AgeReport:
     for _ in range(CALLS_A_TICK):
         gone = space.index.evict(limits.keep_bytes, _min_idle_ms(space), CHUNK, limit_bytes=limits.limit_bytes)
         if not gone.entries:
-            return AgeReport(entries, stored_bytes, max(0, gone.left_bytes - limits.limit_bytes))
+            over = max(0, gone.left_bytes - limits.limit_bytes)
+            is_held = over > 0 and space.index.held_until_ms() > _now_ms(space)  # then it will be looked at later
+            return AgeReport(entries, stored_bytes, 0 if is_held else over)
         reach("age.after_evict")
         entries, stored_bytes = entries + gone.entries, stored_bytes + gone.stored_bytes
     return AgeReport(entries, stored_bytes)
@@ -73,7 +75,7 @@ def _evict_oldest(aged: Sequence[Space], held: Sequence[int], target_bytes: int)
         found += [replace(one, key=b"%d:%s" % (number, one.key)) for one in some]
         if len(some) == CHUNK:  # later ones of this namespace are not known yet
             horizon_ms = min(horizon_ms, some[-1].idle_since_ms)
-    before_ms = _now_ms(aged) - _min_idle_ms(aged[0]) if aged else 0
+    before_ms = _now_ms(aged[0]) - _min_idle_ms(aged[0]) if aged else 0
     known = [one for one in found if one.idle_since_ms <= horizon_ms]
     going = victims(known, sum(held), target_bytes, before_ms)
     entries = stored_bytes = 0
@@ -89,6 +91,6 @@ def _min_idle_ms(space: Space) -> int:
     return round(space.settings.min_idle_seconds * 1000)
 
 
-def _now_ms(aged: Sequence[Space]) -> int:
-    seconds, microseconds = aged[0].index.server.time()
-    return aged[0].index.now_ms or int(seconds) * 1000 + int(microseconds) // 1000
+def _now_ms(space: Space) -> int:
+    seconds, microseconds = space.index.server.time()
+    return space.index.now_ms or int(seconds) * 1000 + int(microseconds) // 1000

@@ -21,7 +21,7 @@ from farm.namespace import BundleId, bundle_path
 from farm.request.wire import pack as pack_request
 from farm.store.bundle import Bundle, BundleFile, identify
 from farm.store.bundle import pack as pack_bundle
-from tests.support.kit import CELERY, Kit, until
+from tests.support.kit import CELERY, SOC, Kit, until
 
 #: Times of a farm under test; the heartbeat fits into the grace twice.
 SHORT = {
@@ -73,10 +73,10 @@ def put_entries(kit: Kit, requests: Sequence[farm.Request], size_bytes: int = 10
 
 
 def put_bundles(
-    kit: Kit, rows: Iterable[tuple[bytes, bytes]], size_bytes: int = 100, generation: int = 1
+    kit: Kit, rows: Iterable[tuple[bytes, bytes]], size_bytes: int = 100, generation: int = 1, soc: str = SOC
 ) -> list[BundleId]:
     """Bundles of these keys and packed requests, in the store and as idle entries."""
-    connection, index = kit.farm().connection, kit.index()
+    connection, index = kit.farm().connection, kit.index(soc)
     connection.server.sadd("opfarm:{farm}:namespaces", str(index.namespace))
     index.open(generation)
     found: list[tuple[BundleId, Record]] = []

@@ -1,0 +1,279 @@
+"""Ageing by Ascend's rule, by real coordinators over real entries; times of use are put into the index."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import farm
+from farm.coordinator.loop import Coordinator
+from farm.index.index import Index
+from farm.namespace import Namespace
+from farm.policy.limits import MEGABYTE
+from farm.request.wire import pack as pack_request
+from tests.support.kit import Kit, op, running, until
+from tests.support.led import SHORT, SHORT_SETTINGS, assert_clean, log_of, objects, put_bundles, start_leader
+from tests.unit.workers.requests import shell
+
+MINUTE = 60_000
+#: Bytes of one entry's file: ten are a little more than 1 MB.
+TENTH = MEGABYTE // 10
+
+
+class Silent:
+    """No messages are sent, none wait."""
+
+    def send(self, namespace: Namespace, queue: str, count: int) -> None:
+        pass
+
+    def is_drained(self, queue: str) -> bool:
+        return False
+
+
+class Led:
+    """A farm with a coordinator in this process, which ticks when it is told to."""
+
+    def __init__(self, kit: Kit, environ: dict[str, str], **settings: object) -> None:
+        self.kit = kit
+        self.environ = environ
+        self.connection = kit.farm(**SHORT_SETTINGS | settings).connection
+        self.coordinator = Coordinator(self.connection, Silent(), environ)  # type: ignore[arg-type]
+        self.tick()  # the first finds nothing: no reason to hold
+        self.request = pack_request(shell(""), lambda blob: True)
+
+    def restart(self, **environ: str) -> None:
+        """With other limits."""
+        self.coordinator = Coordinator(self.connection, Silent(), self.environ | environ)  # type: ignore[arg-type]
+        self.connection.server.delete("opfarm:{farm}:leader")
+
+    def put(self, *idle_minutes: float, soc: str = "test-soc", size_bytes: int = TENTH) -> list[bytes]:
+        """Entries that nobody has used for so long."""
+        index = self.index(soc)
+        found = put_bundles(
+            self.kit, [(secrets.token_bytes(32), self.request) for _ in idle_minutes], size_bytes, soc=soc
+        )
+        now_ms = round(time.time() * 1000)
+        for at, minutes in zip(found, idle_minutes, strict=True):
+            self.connection.server.zadd(f"{index.prefix}idle:1", {at.key: now_ms - round(minutes * MINUTE)})
+        return [at.key for at in found]
+
+    def index(self, soc: str = "test-soc") -> Index:
+        return Index(self.connection.server, Namespace("default", soc))
+
+    def keys(self, soc: str = "test-soc") -> set[bytes]:
+        return {key for chunk in self.index(soc).entries() for _, key, _ in chunk}
+
+    def tick(self, times: int = 1) -> None:
+        for _ in range(times):
+            assert self.coordinator.tick()
+
+
+@contextmanager
+def led(tmp_path: Path, size_mb: str = "1", ratio: str = "50", **settings: object) -> Iterator[Led]:
+    kit = Kit(tmp_path)
+    try:
+        kit.start_server()
+        yield Led(kit, {"ASCEND_MAX_OP_CACHE_SIZE": size_mb, "ASCEND_REMAIN_CACHE_SIZE_RATIO": ratio}, **settings)
+    finally:
+        kit.close()
+
+
+def test_over_the_limit_and_all_used_of_late_nothing_goes_and_it_is_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with led(tmp_path) as farm_:
+        keys = farm_.put(*[10] * 12)
+        farm_.tick(5)
+        assert farm_.keys() == set(keys)
+        warnings = [record for record in caplog.records if "above the limit" in record.message]
+        assert len(warnings) == 1
+        assert "1800 s" in warnings[0].message
+
+
+def test_under_the_limit_all_may_be_idle_for_days(tmp_path: Path) -> None:
+    with led(tmp_path) as farm_:
+        keys = farm_.put(*[3 * 1440] * 9)
+        farm_.tick(3)
+        assert farm_.keys() == set(keys)
+
+
+def test_the_oldest_go_until_the_target_and_not_one_more(tmp_path: Path) -> None:
+    with led(tmp_path) as farm_:
+        keys = farm_.put(*[31 + 10 * n for n in range(9)], 29, 1)
+        size = farm_.index().stored_bytes() // 11
+        farm_.tick(3)
+        # Above 1 MB by eleven tenths; at most half of it stays.
+        stays = MEGABYTE // 2 // size
+        expected = {*keys[: stays - 2], *keys[9:]}
+        assert farm_.keys() == expected
+        assert farm_.index().stored_bytes() <= MEGABYTE // 2 < farm_.index().stored_bytes() + size
+        # Refused until the next time that the limit is reached.
+        farm_.put(50)
+        farm_.tick(2)
+        assert len(farm_.keys()) == stays + 1
+
+
+def test_exactly_30_minutes_goes(tmp_path: Path) -> None:
+    with led(tmp_path) as farm_:
+        keys = farm_.put(30, *[29.5] * 11)
+        farm_.tick()
+        assert farm_.keys() == set(keys[1:])
+
+
+def test_one_soc_over_and_another_under(tmp_path: Path) -> None:
+    with led(tmp_path) as farm_:
+        farm_.put(*[60] * 12)
+        under = farm_.put(*[9000] * 9, soc="other-soc")
+        farm_.tick(2)
+        assert len(farm_.keys()) < 6
+        assert farm_.keys("other-soc") == set(under)
+
+
+@pytest.mark.parametrize(("ratio", "left"), [("1", 0), ("100", 9)])
+def test_ratios_1_and_100(tmp_path: Path, ratio: str, left: int) -> None:
+    with led(tmp_path, ratio=ratio) as farm_:
+        farm_.put(*[60] * 12)
+        farm_.tick(2)
+        assert len(farm_.keys()) == left
+
+
+def test_minus_1_ages_nothing_and_back_from_it_all_have_30_minutes(tmp_path: Path) -> None:
+    with led(tmp_path, size_mb="-1") as farm_:
+        keys = farm_.put(*[600] * 12)
+        farm_.tick(2)
+        index = farm_.index()
+        assert farm_.connection.server.hget(f"{index.prefix}meta", "ageing") == b"0"
+        farm_.restart(ASCEND_MAX_OP_CACHE_SIZE="1")
+        farm_.tick(2)
+        assert farm_.keys() == set(keys)
+        since = int(farm_.connection.server.hget(f"{index.prefix}meta", "ageing_since"))
+        farm_.connection.server.hset(f"{index.prefix}meta", "ageing_since", since - 30 * MINUTE)
+        farm_.tick(2)
+        assert len(farm_.keys()) < 6
+
+
+def test_a_pass_of_many_ticks_goes_on_to_the_target_under_another_leader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("farm.coordinator.age.CHUNK", 1)
+    monkeypatch.setattr("farm.coordinator.age.CALLS_A_TICK", 3)
+    with led(tmp_path) as farm_:
+        farm_.put(*[60] * 12)
+        farm_.tick()
+        assert len(farm_.keys()) == 9
+        farm_.restart()
+        farm_.tick(4)
+        assert farm_.index().stored_bytes() <= MEGABYTE // 2
+
+
+def test_the_farms_limit_takes_the_oldest_of_all_namespaces(tmp_path: Path) -> None:
+    with led(tmp_path, size_mb="5", max_total_size_mb=1, remain_total_size_ratio=50) as farm_:
+        one = farm_.put(*[40 + 20 * n for n in range(6)])
+        two = farm_.put(*[50 + 20 * n for n in range(6)], soc="other-soc")
+        farm_.tick(3)
+        left = [key for pair in zip(one, two, strict=True) for key in pair]
+        kept = farm_.keys() | farm_.keys("other-soc")
+        assert 3 < len(kept) < 6
+        assert kept == set(left[: len(kept)])
+        assert sum(farm_.index(soc).stored_bytes() for soc in ("test-soc", "other-soc")) <= MEGABYTE // 2
+
+
+def test_the_farms_limit_spares_namespaces_that_are_never_aged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with led(tmp_path, size_mb="5", max_total_size_mb=1, remain_total_size_ratio=50) as farm_:
+        never = farm_.put(*[900] * 8, soc="other-soc")
+        aged = farm_.put(*[60] * 8)
+        usual = farm_.coordinator._limits_of
+
+        def limits_of(space: object) -> object:
+            limits = usual(space)  # type: ignore[arg-type]
+            is_other = space.index.namespace.soc == "other-soc"  # type: ignore[attr-defined]
+            return type(limits)(limits.limit_bytes, 50, "environment", False) if is_other else limits
+
+        monkeypatch.setattr(farm_.coordinator, "_limits_of", limits_of)
+        farm_.tick(2)
+        assert farm_.keys("other-soc") == set(never)
+        assert farm_.keys() == set(aged)  # what counts is below the limit
+        farm_.put(*[60] * 4)
+        farm_.tick(2)
+        assert farm_.keys("other-soc") == set(never)
+        assert len(farm_.keys()) < 6
+
+
+def test_a_publish_that_crosses_the_limit_calls_the_coordinator_at_once(tmp_path: Path) -> None:
+    with led(tmp_path) as farm_:
+        index = farm_.index()
+        farm_.put(*[60] * 2)
+        farm_.tick()
+        calls = farm_.connection.server.pubsub(ignore_subscribe_messages=True)
+        calls.subscribe("opfarm:wake")
+        calls.get_message(timeout=1)
+        limit = farm_.connection.server.hget(f"{index.prefix}meta", "limit_bytes")
+        from tests.lua.world import record_of
+
+        def publish(stored_bytes: int) -> None:
+            from farm.index.jobs import Member, Want, as_member
+
+            who = as_member(member := Member("j", "m", "enable", 1, b"{}", 60_000), index.join(member))  # type: ignore[arg-type]
+            index.claim(who, [Want(secrets.token_bytes(32), b"r", "q")], secrets.token_hex(4))
+            taken = index.take("q", "w", secrets.token_hex(4), 60_000)
+            index.publish(taken.claim, record_of(taken.claim.token, stored_bytes))  # type: ignore[union-attr]
+
+        publish(1000)
+        assert calls.get_message(timeout=0.2) is None
+        publish(int(limit))
+        assert calls.get_message(timeout=2) is not None
+        publish(1000)
+        assert calls.get_message(timeout=0.2) is None
+        calls.close()
+
+
+def test_a_working_set_above_the_limit_compiles_and_is_shown_once(tmp_path: Path) -> None:
+    limits = {"ASCEND_MAX_OP_CACHE_SIZE": "1", "FARM_MIN_IDLE_SECONDS": "0"}
+    with running(tmp_path, **SHORT, **limits) as kit:
+        leader = start_leader(kit)
+        requests = farm.load(str(kit.manifest(*[op(kit, f"op{n}", files={"kernel.o": 100}) for n in range(4)])))
+        first = kit.job(job_id="first", **SHORT_SETTINGS)
+        assert [one.outcome for one in first.compile(requests)] == ["compiled"] * 4
+        # As if they were large: the kernels of this compiler shrink to nothing.
+        index = kit.index()
+        kit.redis().hincrby(f"{index.prefix}meta", "bytes", 2 * MEGABYTE)
+        until(lambda: "above the limit" in log_of(kit, leader), 10, "it is shown")
+        time.sleep(0.5)
+        assert log_of(kit, leader).count("above the limit") == 1
+        again = farm.load(str(kit.manifest(op(kit, "more"))))
+        assert first.compile(again)[0].outcome == "compiled"
+        assert [one.outcome for one in first.compile(requests)] == ["hit"] * 4
+        kit.redis().hincrby(f"{index.prefix}meta", "bytes", -2 * MEGABYTE)
+        first.close()
+        assert_clean(kit)
+
+
+def test_a_store_that_is_away_stops_only_what_needs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from farm.errors import FarmUnavailable
+
+    with led(tmp_path, ratio="1") as farm_:
+        farm_.put(*[60] * 12)
+
+        def away(path: str) -> None:
+            raise FarmUnavailable("store: gone")
+
+        monkeypatch.setattr(farm_.connection.store, "delete", away)
+        farm_.tick()
+        assert len(farm_.keys()) == 0
+        time.sleep(1.1)
+        farm_.tick(3)
+        assert len([record for record in caplog.records if "can not sweep" in record.message]) == 1
+        assert farm_.connection.server.hget("opfarm:{farm}:watch", "tick_ms") is not None
+        assert len(objects(farm_.kit)) == 12
+        monkeypatch.undo()
+        farm_.tick(2)
+        assert objects(farm_.kit) == set()
+    assert threading.active_count() < 30
