@@ -28,6 +28,12 @@ def everything(registry: Registry) -> dict[bytes, object]:
     }
 
 
+def known(registry: Registry) -> tuple[list[bytes], list[bytes]]:
+    """The workers that have a row, and those that have a lease."""
+    server = registry.server
+    return server.hkeys("opfarm:{farm}:workers"), server.zrange("opfarm:{farm}:worker_leases", 0, -1)
+
+
 def test_a_worker_lives_as_long_as_it_registers(registry: Registry) -> None:
     registry.register(worker("w1"), [OFFER], TTL)
     before = everything(registry)
@@ -40,7 +46,7 @@ def test_a_worker_lives_as_long_as_it_registers(registry: Registry) -> None:
     registry.now_ms = T0 + TTL
     assert registry.workers() == [worker("w2")]
     registry.register(worker("w2"), [OFFER], TTL)
-    assert registry.server.hkeys("opfarm:{farm}:workers") == [b"w2"]
+    assert known(registry) == ([b"w2"], [b"w2"])
 
 
 def test_a_worker_that_leaves_is_gone_at_once_and_its_toolchain_stays_known(registry: Registry) -> None:
@@ -50,6 +56,7 @@ def test_a_worker_that_leaves_is_gone_at_once_and_its_toolchain_stays_known(regi
     registry.leave("w1")
     assert everything(registry) == before
     assert registry.workers() == []
+    assert known(registry) == ([], [])
     assert [offer.fingerprint for offer in registry.offers()] == [OFFER.fingerprint]
     # A registration that comes late lives for its lease only.
     registry.register(worker("w1"), [OFFER], TTL)
@@ -66,6 +73,8 @@ def test_the_best_offer_comes_first(registry: Registry) -> None:
         registry.register(worker(f"w{n}"), [offer], TTL)
     registry.now_ms = T0 + 100
     registry.register(worker("w0"), [new], TTL)
+    first_seen = {offer.fingerprint[0]: offer.first_seen_ms for offer in registry.offers()}
+    assert first_seen == {"c": T0, "b": T0 + 1, "d": T0 + 2, "e": T0 + 3}
     best = [(offer.toolchain, offer.fingerprint[0]) for offer in registry.offers()]
     assert best == [("cuda", "e"), ("host", "d"), ("host", "c"), ("host", "b")]
 
