@@ -12,7 +12,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX
 $(shell [ "$$(cat $(VENV)/place 2>/dev/null)" = "$(CURDIR)" ] && $(BIN)/python -c '' 2>/dev/null || rm -f $(VENV)/locked)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test e2e check lint fmt bench lock clean venv machine
+.PHONY: help demo test soak e2e check lint fmt bench lock clean venv machine
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -30,6 +30,9 @@ check: lint ## everything that reads the code: lint, types, layers, the compose 
 
 e2e: venv ## bring the compose file up with a real engine (as root on Debian; about two minutes)
 	@$(BIN)/python -m tests.e2e.compose
+
+soak: venv ## ten minutes of force jobs and lost leaders, at random (make soak SEED=... brings a run back)
+	@$(BIN)/python -m tests.soak.soak "$(SEED)"
 
 lint: venv ## ruff: rules and format
 	@$(BIN)/ruff check -q --output-format concise
