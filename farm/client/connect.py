@@ -38,6 +38,8 @@ class Farm:
         for name, value, valid in (("mode", mode, MODES), ("priority", priority, tuple(PRIORITIES))):
             if value not in valid:
                 raise InputError(f"{name} {value!r} is not known", fix=f"use one of: {', '.join(valid)}")
+        if job_id is not None and not isinstance(job_id, str):
+            raise InputError(f"job id {job_id!r} is not text", fix="give a string")
         option = None if op_compiler_cache_dir is None else str(op_compiler_cache_dir)
         return Job(
             self.connection,

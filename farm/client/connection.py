@@ -19,6 +19,7 @@ from farm.index.names import SCHEMA_VERSION
 from farm.index.registry import Registry
 from farm.namespace import Namespace
 from farm.settings import Settings
+from farm.store.objects import folder_of
 from farm.store.store import FarmIdentity, Store
 
 CONNECT_TIMEOUT_SECONDS = 2
@@ -84,7 +85,7 @@ def unavailable(url: str, error: Exception) -> FarmUnavailable | FarmRefused:
         )
     return FarmUnavailable(
         f"the index server {public(url)} does not answer: {error}",
-        fix="start it, or correct FARM_INDEX_URL",
+        fix="start it (the embedded farm: celery -A farm up), or correct FARM_INDEX_URL",
     )
 
 
@@ -107,11 +108,22 @@ def open_connection(settings: Settings) -> Connection:
     try:
         greet(addresses.index_url)
         identity.check_policy(server, public(addresses.index_url))
+        _check_there(addresses.store_url, identity.read(server))
         store = Store.open(addresses.store_url)
         _agree(server, store, addresses)
     except RedisError as error:
         raise unavailable(addresses.index_url, error) from None
     return Connection(settings, addresses, server, store, Registry(server))
+
+
+def _check_there(store_url: str, of_index: Identity | None) -> None:
+    """The folder of a farm that lives is never made anew: it is not mounted here, or misspelt."""
+    folder = folder_of(store_url)
+    if of_index is not None and folder is not None and not folder.is_dir():
+        raise FarmRefused(
+            f"the store {store_url} is not there, but the index knows farm {of_index.farm_id}",
+            fix="mount the farm's store there, or correct FARM_STORE_URL",
+        )
 
 
 def _agree(server: redis.Redis, store: Store, addresses: Addresses) -> None:

@@ -22,7 +22,7 @@ from farm.client.part import Part
 from farm.client.results import Progress, Result
 from farm.client.tending import Tending
 from farm.client.toolchains import Toolchains, prepare
-from farm.errors import CompileFailed, FarmError, JobEnded
+from farm.errors import CompileFailed, FarmError, InputError, JobEnded
 from farm.index.index import Index
 from farm.index.jobs import PRIORITIES, Member
 from farm.namespace import Namespace
@@ -35,7 +35,8 @@ class Job:
     """One member of a job; a context manager: its part of the pins is held until it closes.
 
     All processes that give the same job id are members of one job, see the same answers, and share its
-    compiles. The job ends when its last member has left, or is silent for ``FARM_JOB_LEASE_SECONDS``.
+    compiles. A process becomes a member with its first compile for a processor type. The job ends
+    when its last member has left, or is silent for ``FARM_JOB_LEASE_SECONDS``.
     """
 
     def __init__(
@@ -88,8 +89,11 @@ class Job:
         """
         if os.getpid() != self._pid:
             self._begin()
+        if self._closing.is_set():
+            raise InputError(f"job {self.id} is closed: this member has left it", fix="make a new one: Farm.job()")
         self._progress = progress or _SILENT
-        asks = self._asks(list(requests))
+        requests = list(requests)
+        asks = self._asks(requests, timeout) if requests else []
         store, settings = self._connection.store, self._connection.settings
         fetcher = Fetcher(store, self._root, self._in_use)
         claiming = Claiming(store, self._connection.addresses, self._say)
@@ -102,10 +106,13 @@ class Job:
             raise CompileFailed(f"{len(failed)} operators failed; {failed[0].name}: {first and first.failure.message}")
         return results
 
-    def _asks(self, requests: Sequence[Request]) -> list[Ask]:
-        """The distinct keys that these requests ask for."""
+    def _asks(self, requests: Sequence[Request], timeout: float | None) -> list[Ask]:
+        """The distinct keys that these requests ask for; all are checked before any namespace is joined."""
         toolchains = Toolchains(self._connection.registry, self._link.call)
-        toolchains.load(requests, self._connection.settings.no_worker_seconds if requests else 0, self._say)
+        bound = self._connection.settings.no_worker_seconds
+        toolchains.load(requests, bound if timeout is None else min(bound, timeout), self._say)
+        for request in {(request.toolchain, request.soc): request for request in requests}.values():
+            toolchains.preferred(request)
         asks: dict[tuple[Namespace, bytes], Ask] = {}
         for position, request in enumerate(requests):
             part = self._part(Namespace(self.cache, request.soc))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from farm.client.part import Part
-from farm.errors import FarmError, InputError
+from farm.errors import FarmError, FarmUnavailable, InputError
 from farm.index.registry import Offer, Registry
 from farm.request.key import key as key_of
 from farm.request.model import Request
@@ -31,6 +31,9 @@ class Toolchains:
     def load(self, requests: Iterable[Request], wait_seconds: float, say: Callable[[str], None]) -> None:
         """Read the registry; an empty one is waited for, visibly. A fingerprint that one request names is all of
         theirs, as a job uses one.
+
+        Raises:
+            FarmUnavailable: no worker has come in that time, so no key can be made: the operator starts one.
         """
         for request in requests:
             if request.fingerprint:
@@ -44,6 +47,11 @@ class Toolchains:
                 told = True
             time.sleep(_FIRST_WORKER_PAUSE_SECONDS)
             self._reload()
+        if not self._offers:
+            raise FarmUnavailable(
+                f"no worker has ever registered with this farm (waited {wait_seconds:g} s)",
+                fix="start one: celery -A farm worker, with this farm's FARM_INDEX_URL and FARM_STORE_URL",
+            )
 
     def _reload(self) -> None:
         self._offers = self._read(self._registry.preferred)
@@ -64,6 +72,14 @@ class Toolchains:
             _check_named(part, naming, self._chosen[slot])
         _check_named(part, request, self._chosen[slot])
         return self._chosen[slot]
+
+    def preferred(self, request: Request) -> Offer:
+        """The offer that a new job would use for the operator.
+
+        Raises:
+            InputError: as ``choose``.
+        """
+        return self._fitting(self._named.get((request.soc, request.toolchain), request))[0]
 
     def _fitting(self, request: Request) -> list[Offer]:
         candidates = [offer for offer in self._offers if offer.toolchain == request.toolchain]

@@ -5,6 +5,7 @@ Exit: 0 well, 1 the work failed, 2 wrong usage or input, 3 the farm can not be r
 
 from __future__ import annotations
 
+import errno
 import json
 import signal
 import sys
@@ -15,7 +16,7 @@ from typing import Any, NoReturn
 import click
 from celery.bin.base import CeleryCommand, CeleryOption
 
-from farm.errors import FarmError, InputError
+from farm.errors import FarmError, FarmUnavailable, InputError
 
 INTERRUPTED = 130
 TERMINATED = 143
@@ -48,15 +49,41 @@ class FarmCommand(CeleryCommand):  # type: ignore[misc]
         except FarmError as error:
             fail(error, as_json)
         except KeyboardInterrupt:
-            sys.stderr.write("interrupted\n")
-            sys.exit(INTERRUPTED)
-        except BrokenPipeError:
+            _ended("interrupted", INTERRUPTED, as_json)
+        except Terminated:
+            _ended("terminated", TERMINATED, as_json)
+        except OSError as error:
+            if error.errno not in (errno.EPIPE, errno.ENOSPC):
+                raise
             sys.stdout = open("/dev/null", "w")  # noqa: SIM115, PTH123 - the interpreter flushes it at exit
+            if error.errno == errno.ENOSPC:
+                fail(FarmError(f"the output can not be written: {error.strerror}", "free some space there"), False)
             sys.exit(1)
+        except _lost_index() as error:
+            fail(FarmUnavailable(f"the index server was lost meanwhile: {error}", "run the command again"), as_json)
+
+
+def _lost_index() -> type[Exception]:
+    """Looked for only when a command has failed: the command line loads fast."""
+    from redis.exceptions import RedisError  # noqa: PLC0415
+
+    return RedisError
+
+
+class Terminated(BaseException):
+    """SIGTERM: the command leaves its job as an interrupted one does."""
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:
-    raise SystemExit(TERMINATED)
+    raise Terminated
+
+
+def _ended(code: str, exit_code: int, as_json: bool) -> NoReturn:
+    if as_json:
+        write_json({"error": {"code": code, "message": f"the command was {code}", "fix": "run it again"}})
+    else:
+        sys.stderr.write(f"{code}\n")
+    sys.exit(exit_code)
 
 
 def fail(error: FarmError, as_json: bool) -> NoReturn:

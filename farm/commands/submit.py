@@ -18,7 +18,7 @@ def _option(*names: str, **attributes: Any) -> Any:
 
 @click.command("submit", cls=FarmCommand)
 @click.argument("file")
-@_option("--mode", default="enable", show_default=True, help="op_compiler_cache_mode.")
+@_option("--mode", default="enable", show_default=True, help="op_compiler_cache_mode: enable or force.")
 @_option("--cache", help="Name of the shared cache (default: FARM_CACHE).")
 @_option("--soc", help="Processor type of operators that name none.")
 @_option("--toolchain", help="Toolchain of operators that name none: NAME or NAME@FINGERPRINT.")

@@ -70,6 +70,7 @@ def run(settings: Settings, workers: int, registered: Callable[[EmbeddedFarm], b
         finally:
             stop.stopping = True
             supervisor.stop(lambda: stop.hurry)
+            _say("stopped")
 
 
 class _Stopped(BaseException):
@@ -120,7 +121,7 @@ class _Supervisor:
         if not self._ready and self._is_registered(self._farm):
             self._ready = True
             _say(
-                f"ready: {self._workers} compiles at a time; index {self._farm.index_url}, "
+                f"ready: {self._workers} compile slots; index {self._farm.index_url}, "
                 f"store {self._farm.store_url}, logs in {self._dir}; Ctrl-C stops all"
             )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import farm
+from farm.index.record import Record
 from tests.support.kit import Kit, op, running
 
 
@@ -65,7 +66,7 @@ def test_a_damaged_bundle_is_compiled_once_again(kit: Kit, damage: Callable[[Pat
     assert after[bytes.fromhex(good.key)] == entries[bytes.fromhex(good.key)]
     assert after[key] != entries[key]
     # A second report of the old path comes late: the new entry stays.
-    old_token = int(entries[key].split()[0])
+    old_token = Record.unpack(entries[key]).token
     assert kit.index().drop(1, key, old_token) is False
     assert kit.redis().hgetall(kit.index().prefix + "e:1") == after
 

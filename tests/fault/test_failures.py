@@ -84,7 +84,7 @@ def test_a_claim_of_a_key_with_another_request_publishes_nothing(tmp_path: Path)
     with running(tmp_path) as kit:
         honest, liar = farm.load(str(kit.manifest(op(kit, "honest"), op(kit, "liar"))))
         job = kit.job()
-        asks = job._asks([honest, liar])
+        asks = job._asks([honest, liar], None)
         part: Part = asks[0].part
         want = Want(asks[0].key, pack(asks[1].request, lambda blob: True), asks[0].offer.queue)
         part.claim([want], "nonce")

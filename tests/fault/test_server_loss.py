@@ -87,6 +87,10 @@ def test_another_farms_store_and_another_schema_are_refused(tmp_path: Path) -> N
     try:
         kit.start_server()
         kit.farm()
+        with pytest.raises(FarmRefused, match="is not there"):
+            kit.farm(store_url=f"file://{tmp_path}/elsewhere")
+        assert not (tmp_path / "elsewhere").exists()
+        (tmp_path / "elsewhere").mkdir()
         with pytest.raises(FarmRefused, match="is empty"):
             kit.farm(store_url=f"file://{tmp_path}/elsewhere")
         (tmp_path / "other").mkdir()

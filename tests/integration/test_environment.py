@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import farm
-from tests.support.kit import Kit, op, running
+from tests.support.kit import Kit, op, running, until
 
 
 def test_a_working_folder_with_its_own_workers_and_farm_and_nonsense_for_celery(tmp_path: Path) -> None:
@@ -115,3 +115,48 @@ def check_refused(kit: Kit, manifest: Path, what: str, named: str) -> None:
     assert named in error["message"], (what, error)
     assert "\n" not in error["message"], (what, error)
     assert "Traceback" not in done.stderr, what
+
+
+def test_a_closed_job_answers_nothing_and_holds_nothing(tmp_path: Path) -> None:
+    with running(tmp_path) as kit:
+        requests = farm.load(str(kit.manifest(op(kit, "one"))))
+        job = kit.job(job_id="closed")
+        assert job.compile([]) == []
+        job.compile(requests)
+        job.close()
+        with pytest.raises(farm.InputError, match="closed"):
+            job.compile(requests)
+        assert not kit.redis().zcard(kit.index().prefix + "jobs")
+
+
+def test_without_any_worker_the_bound_and_the_timeout_hold(tmp_path: Path) -> None:
+    with running(tmp_path, workers=0) as kit:
+        manifest = kit.manifest(op(kit, "one"))
+        for options, environment in ((("--timeout", "1"), {}), ((), {"FARM_NO_WORKER_SECONDS": "1"})):
+            done = kit.submit(manifest, *options, **environment)
+            assert done.returncode == 3
+            assert "no worker has ever registered" in json.loads(done.stdout)["error"]["message"]
+        assert not kit.redis().smembers("opfarm:{farm}:namespaces")
+
+
+def test_an_unknown_soc_opens_no_namespace(tmp_path: Path) -> None:
+    with running(tmp_path) as kit:
+        source = {"text": 'extern "C" int f() { return 1; }'}
+        path = kit.manifest({"name": "one", "type": "Add", "toolchain": "host", "soc": "sm_90", "source": source})
+        check_refused(kit, path, "unknown soc", "sm_90")
+        assert not kit.redis().smembers("opfarm:{farm}:namespaces")
+
+
+@pytest.mark.parametrize(("number", "code"), [(2, 130), (15, 143)])
+def test_an_ended_command_still_writes_one_document(tmp_path: Path, number: int, code: int) -> None:
+    with running(tmp_path) as kit:
+        manifest = kit.manifest(op(kit, "one", seconds=600))
+        with subprocess.Popen(
+            [sys.executable, "-P", "-m", "celery", "-A", "farm", "submit", str(manifest), "--json"],
+            env=kit.env, cwd=tmp_path, text=True, stdout=subprocess.PIPE,
+        ) as submit:  # fmt: skip
+            until(lambda: kit.compiles("one"), what="it compiles")
+            submit.send_signal(number)
+            stdout, _ = submit.communicate(timeout=20)
+        assert submit.returncode == code
+        assert set(json.loads(stdout)) == {"error"}

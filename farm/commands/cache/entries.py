@@ -37,13 +37,15 @@ def ls(ctx: click.Context, cache: str | None, soc: str | None, limit: int, as_js
     if as_json:
         write_json({"entries": entries})
         return
+    click.echo(f"{'key':<16}  {'namespace':<16} {'type':<16} {'name':<28} {'bytes':>9}  use")
     for entry in entries:
         used = "in use" if entry["pins"] else entry["last_used"] or "-"
         click.echo(
             f"{entry['key'][:16]}  {entry['cache']}/{entry['soc']}  {entry['type']:<16} {entry['name']:<28} "
             f"{entry['bytes']:>9}  pins {entry['pins']:<3} {used}  {entry['toolchain']}"
         )
-    click.echo(f"{len(entries)} entries" + (f" (limit {limit})" if len(entries) == limit else ""))
+    number = "1 entry" if len(entries) == 1 else f"{len(entries)} entries"
+    click.echo(number + (f" (limit {limit})" if len(entries) == limit else ""))
 
 
 def _entry(index: Index, row: EntryRow) -> dict[str, Any]:
