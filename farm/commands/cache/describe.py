@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from farm.errors import FarmError, InputError
 from farm.index.index import Index
 from farm.index.stats import EntryRow, find_entries, holders, list_entries
 from farm.namespace import bundle_path
+from farm.request.model import Request
+from farm.request.wire import unpack as unpack_request
 from farm.store.bundle import unpack
 from farm.store.store import Store
 
@@ -57,4 +60,32 @@ def describe(store: Store, index: Index, row: EntryRow) -> dict[str, Any]:
     except FarmError as error:
         return about | {"damage": error.message, "files": []}
     files = [{"name": file.name, "bytes": len(file.data), "sha256": file.sha256().hex()} for file in bundle.files]
-    return about | {"damage": None, "files": files, "provenance": bundle.provenance}
+    return about | {
+        "damage": None,
+        "request": _request(unpack_request(bundle.request)),
+        "files": files,
+        "provenance": dict(bundle.provenance),
+    }
+
+
+def _request(request: Request) -> dict[str, Any]:
+    """What the entry was made from, as a manifest would say it; contents by their digests."""
+    source = request.source
+    return {
+        "inputs": [asdict(tensor) for tensor in request.inputs],
+        "outputs": [asdict(tensor) for tensor in request.outputs],
+        "attrs": plain(request.attrs),
+        "options": plain(request.options),
+        "entry": request.entry,
+        "source": {"suffix": source.suffix, "bytes": source.main.size_bytes, "sha256": source.main.sha256.hex()},
+        "files": sorted(source.files),
+        "include_dirs": [sorted(files) for files in source.include_dirs],
+        "depends": {name: digest.hex() for name, digest in sorted(request.depends.items())},
+    }
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON can hold it."""
+    if isinstance(value, Mapping):
+        return {name: plain(item) for name, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, tuple | list) else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -83,10 +84,21 @@ def show(ctx: click.Context, key: str, cache: str | None, soc: str | None, as_js
         write_json({"entries": documents})
         return
     for document in documents:
-        for name, value in document.items():
-            if name == "files":
-                click.echo("files")
-                for file in value:
-                    click.echo(f"  {file['name']}  {file['bytes']} bytes  sha256 {file['sha256']}")
-            else:
-                click.echo(f"{name:<12} {value}")
+        _print_entry(document)
+
+
+def _print_entry(document: dict[str, Any]) -> None:
+    for name, value in document.items():
+        if value in (None, [], {}):
+            continue
+        if name == "files":
+            for file in value:
+                click.echo(f"{'file':<16} {file['name']}  {file['bytes']} bytes  sha256 {file['sha256']}")
+        elif isinstance(value, dict):
+            for part, content in value.items():
+                if content not in (None, [], {}, ""):
+                    click.echo(
+                        f"{name + ' ' + part:<24} {content if isinstance(content, str) else json.dumps(content)}"
+                    )
+        else:
+            click.echo(f"{name:<16} {', '.join(value) if isinstance(value, list) else value}")
