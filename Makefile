@@ -28,7 +28,7 @@ check: lint ## everything that reads the code: lint, types, layers, the compose 
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/python deploy/check_compose.py
 
-e2e: venv ## bring the compose file up with a real engine (as root on Debian; about two minutes)
+e2e: venv ## bring the compose file up with a real engine (as root on Debian; some minutes)
 	@$(BIN)/python -m tests.e2e.compose
 
 soak: venv ## ten minutes of force jobs and lost leaders, at random (make soak SEED=... brings a run back)
@@ -51,7 +51,7 @@ lock: venv ## write requirements.lock and deploy/image.lock anew from pyproject.
 	@$(LOCK) --upgrade --extra cuda --constraints requirements.lock pyproject.toml -o deploy/image.lock
 
 clean: ## remove the environment and all that the tools left
-	@rm -rf $(VENV) build dist *.egg-info .*_cache .hypothesis
+	@rm -rf $(VENV) .cache build dist *.egg-info .*_cache .hypothesis
 	@find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
 
 venv: $(VENV)/installed ## make the environment in .venv from requirements.lock

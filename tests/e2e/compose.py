@@ -3,7 +3,7 @@
     python -m tests.e2e.compose
 
 Exit 0: all held; the figures are on stdout. 1: the project is at fault. 0 with a loud line, 1 in CI: this machine can
-not run an engine. Needs root and Debian; takes about two minutes once the base image is in .cache/.
+not run an engine. Needs root and Debian; takes three minutes or so once the base image is in .cache/.
 """
 
 from __future__ import annotations
