@@ -26,6 +26,7 @@ from farm.index.claims import RetryRules
 from farm.index.index import Index
 from farm.index.outcomes import Empty, Failure, Requeued, Taken
 from farm.index.record import Record
+from farm.index.slots import tensor_slot
 from farm.namespace import Namespace, bundle_path
 from farm.request.model import Request
 from farm.store.bundle import Bundle, pack
@@ -146,6 +147,7 @@ class Compiler:
             type=request.type,
             toolchain=toolchain.name,
             compile_ms=result.compile_ms,
+            tensor_slot=tensor_slot(request),
         )
 
     def _signed(self, failure: Failure, toolchain: Toolchain) -> Failure:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
@@ -115,6 +115,9 @@ class JobWait:
                 answer = self._job.link.call(lambda part=part: part.index.heartbeat(part.who))  # type: ignore[misc]
                 if isinstance(answer, Left):
                     self.watched[namespace] = Watched(part)
+            elif namespace in self.watched:
+                part = self.watched[namespace].part
+                part.who = replace(part.who, floor=max(part.who.floor, row.floor))
         for one in self.watched.values():
             one.part.heartbeat()
             index, run = one.part.index, one.part.who.run

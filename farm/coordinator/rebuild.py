@@ -15,6 +15,7 @@ from farm.coordinator.space import CHUNK, Space, hold
 from farm.errors import FarmError
 from farm.failpoint import reach
 from farm.index.record import Record
+from farm.index.slots import tensor_slot
 from farm.namespace import BundleId
 from farm.request.wire import unpack as unpack_request
 from farm.store.bundle import identify
@@ -78,6 +79,7 @@ def _record(space: Space, found: BundleId, report: RebuildReport) -> tuple[Bundl
     record = Record(
         found.token, len(data), sha256, request.name, request.type,
         str(about.get("toolchain", request.toolchain)), int(about.get("compile_ms", 0)),
+        tensor_slot(request),
     )  # fmt: skip
     return found, record
 

@@ -66,8 +66,9 @@ class ClaimCalls:
         """
         path = bundle_path(self.namespace, claim.generation, claim.key, claim.token)
         reply = self.scripts.run(
-            "publish", claim.generation, claim.key, claim.token, record.pack(), path, now_ms=self.now_ms
-        )
+            "publish", claim.generation, claim.key, claim.token, record.pack(), path, record.near_row,
+            now_ms=self.now_ms,
+        )  # fmt: skip
         return Published() if reply == b"published" else Lost()
 
     def fail(

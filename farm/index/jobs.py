@@ -192,7 +192,7 @@ class JobCalls:
         ]  # fmt: skip
         for held in batch:
             path = bundle_path(self.namespace, held.generation, held.key, held.record.token)
-            arguments += [held.key, held.generation, held.record.pack(), path]
+            arguments += [held.key, held.generation, held.record.pack(), path, held.record.near_row]
         return arguments
 
 

@@ -7,6 +7,7 @@ All keys of a namespace share one hash tag, so that a cluster keeps them on one 
     meta             hash    generation, bytes, counters, last_token, v:* (fair queue)   never
     generations      zset    every generation that has entries                           never
     e:g              hash    key -> record                                               drop, evict
+    near:g           hash    type and slot of its tensors -> latest key published; a hint    drained
     i:g              hash    key -> number of jobs that are interested                   count 0
     idle:g           zset    key -> last use (ms); the entries without interest          pin, evict
     c:ref            hash    a live claim: state, token, attempt, nonce, request ...     publish, fail

@@ -123,7 +123,9 @@ class UpkeepCalls:
         """Make entries of bundles that were found and verified, where the index has none. Returns how many."""
         adopted = 0
         for batch in batches(list(bundles)):
-            rows = [(at.key, at.generation, record.pack(), at.path(self.namespace)) for at, record in batch]
+            rows = [
+                (at.key, at.generation, record.pack(), at.path(self.namespace), record.near_row) for at, record in batch
+            ]
             adopted += int(self.scripts.run("adopt", *(part for row in rows for part in row), now_ms=self.now_ms))
         return adopted
 

@@ -18,7 +18,11 @@ from farm.index.index import Index
 from farm.index.jobs import Member, as_member
 from farm.index.outcomes import Membership
 from farm.index.record import Record
+from farm.index.slots import SLOTS, near_row
 from farm.namespace import Namespace
+
+#: One less than as many as are kept.
+NEAR_ROWS = 19_999
 
 
 def key(n: int) -> bytes:
@@ -41,8 +45,11 @@ class Filled:
         for first in range(self.entries, entries, 2000):
             numbers = range(first, min(entries, first + 2000))
             rows = {key(n): self._record(n).pack() for n in numbers}
+            near = {near_row(f"type {n // SLOTS}", n % SLOTS): key(n) for n in numbers if n < NEAR_ROWS}
             with self.server.pipeline(transaction=False) as pipe:
                 pipe.hset(f"{prefix}e:1", mapping=rows)
+                if near:
+                    pipe.hset(f"{prefix}near:1", mapping=near)
                 pipe.zadd(f"{prefix}idle:1", {k: now_ms - n for k, n in zip(rows, numbers, strict=True)})
                 pipe.execute()
         self.entries = entries

@@ -203,4 +203,4 @@ class Walk:
         self.world.drain()
         self.index.reclaim(RULES)
         kinds = {name.partition(b":")[0].decode() for name in self.world.rows()}
-        assert kinds <= {"meta", "generations", "e", "idle", "tombs", "f", "x"}
+        assert kinds <= {"meta", "generations", "e", "idle", "tombs", "f", "x", "near"}

@@ -1,8 +1,9 @@
 --[[ adopt: bundles found in the store become entries where the index has none; a live claim wins over them.
   KEYS[1] meta           hash
-  ARGV[1...] key         bytes then generation (int), record (bytes) and path (str), four a bundle, at most 250
+  ARGV[1...] key         bytes then generation (int), record (bytes), path (str) and near_row (bytes), five a bundle,
+                               at most 250
   ARGV[last] now_ms      int?  empty in production: the server's clock
-  BUILDS e:g i:g idle:g f:ref c:ref tombs deleting generations
+  BUILDS e:g i:g idle:g f:ref c:ref tombs deleting generations near:g
   RETURNS how many were adopted
 ]]
 --@include base
@@ -12,14 +13,14 @@ if not current_generation() then
   return 0
 end
 local adopted = 0
-for at = 1, #ARGV - 4, 4 do
-  local key, g, record, path = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
+for at = 1, #ARGV - 5, 5 do
+  local key, g, record, path, near_row = unpack(ARGV, at, at + 4)
   local known = redis.call('HEXISTS', P .. 'e:' .. g, key) == 1
     or redis.call('EXISTS', P .. 'c:' .. ref_of(g, key)) == 1
     or redis.call('ZSCORE', P .. 'deleting', path) or redis.call('ZSCORE', P .. 'tombs', path)
   if not known then
     reach(g)
-    enter(g, key, record)
+    enter(g, key, record, near_row)
     if redis.call('HEXISTS', P .. 'i:' .. g, key) == 0 then
       -- Also in a retired generation: who holds it has one job lease to say so before it is drained.
       redis.call('ZADD', P .. 'idle:' .. g, time_of_use(), key)

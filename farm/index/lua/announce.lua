@@ -8,10 +8,11 @@
   ARGV[6] owner          bytes
   ARGV[7] lease_ms       int
   ARGV[8] floor          int
-  ARGV[9...] key         bytes then generation (int), record (bytes), path (str), four an entry, at most 250
+  ARGV[9...] key         bytes then generation (int), record (bytes), path (str), near_row (bytes), five an entry,
+                               at most 250
   ARGV[last] now_ms      int?  empty in production: the server's clock
   BUILDS j:job m:job jobs map:run g:run x:run e:g i:g idle:g f:ref tombs deleting generations c:ref w:ref
-         t:ref:token told queue:NAME running
+         t:ref:token told queue:NAME running near:g
   RETURNS {'ok', {record in force, ...}} | {'unknown', incarnation} | {'not_open'} | {'over', how and by whom}
           another record than the caller's: switch to it; empty: not restored, ask for the key again
 ]]
@@ -41,9 +42,9 @@ extend(job, member, lease_ms)
 reach(floor)
 
 -- The index has no entry, the caller has a verified one: it becomes the entry, and a compile of it is over.
-local function adopt(g, key, record, path)
+local function adopt(g, key, record, path, near_row)
   reach(g)
-  enter(g, key, record)
+  enter(g, key, record, near_row)
   redis.call('ZREM', P .. 'tombs', path)
   local ref = ref_of(g, key)
   local claim = redis.call('HMGET', P .. 'c:' .. ref, 'queue', 'token')
@@ -54,7 +55,7 @@ end
 
 -- The record in force. Nothing from below the floor, or from below what the job has of this key by now; and no
 -- bundle that is being deleted.
-local function restore(key, g, record, path)
+local function restore(key, g, record, path, near_row)
   local old_g, state = string.match(redis.call('HGET', P .. 'map:' .. run, key) or '', '^(%d+)(.)')
   local least = math.max(tonumber(floor), state == 'i' and tonumber(old_g) or 0)
   if tonumber(g) < least then
@@ -64,7 +65,7 @@ local function restore(key, g, record, path)
     if redis.call('ZSCORE', P .. 'deleting', path) then
       return ''
     end
-    adopt(g, key, record, path)
+    adopt(g, key, record, path, near_row)
   end
   if add_interest(g, key, run) and state == 'i' then
     give_back(old_g, key, run, false)
@@ -74,7 +75,7 @@ local function restore(key, g, record, path)
 end
 
 local in_force = {}
-for at = 9, #ARGV - 4, 4 do
-  in_force[#in_force + 1] = restore(ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3])
+for at = 9, #ARGV - 5, 5 do
+  in_force[#in_force + 1] = restore(ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4])
 end
 return { 'ok', in_force }

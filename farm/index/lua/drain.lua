@@ -2,7 +2,7 @@
   KEYS[1] meta           hash
   ARGV[1] limit          int   entries a call
   ARGV[2] now_ms         int?  empty in production: the server's clock
-  BUILDS generations e:g idle:g tombs
+  BUILDS generations e:g idle:g tombs near:g
   RETURNS entries condemned; 0 when none is left, or a hundred generations on end had none
 ]]
 --@include base
@@ -27,6 +27,7 @@ local function drain(g, room)
   end
   if redis.call('EXISTS', P .. 'e:' .. g) == 0 then
     redis.call('ZREM', P .. 'generations', g)
+    redis.call('UNLINK', P .. 'near:' .. g)
   end
   return #keys
 end

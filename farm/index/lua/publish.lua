@@ -5,13 +5,14 @@
   ARGV[3] token          int   fencing token of the take
   ARGV[4] record         bytes
   ARGV[5] path           str   where the bundle lies in the store
-  ARGV[6] now_ms         int?  empty in production: the server's clock
-  BUILDS c:ref w:ref t:ref:token told running queue:NAME e:g i:g idle:g f:ref tombs generations
+  ARGV[6] near_row       bytes for explain: of the type and tensors
+  ARGV[7] now_ms         int?  empty in production: the server's clock
+  BUILDS c:ref w:ref t:ref:token told running queue:NAME e:g i:g idle:g f:ref tombs generations near:g
   RETURNS 'published' | 'lost' (the path is condemned unless it is the entry's)
 ]]
 --@include base
 --@include interest
-local g, key, token, record, path = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local g, key, token, record, path, near_row = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 
 local ref = ref_of(g, key)
 local entry = redis.call('HGET', P .. 'e:' .. g, key)
@@ -33,7 +34,7 @@ local function call_coordinator_at_limit()
   end
 end
 
-enter(g, key, record)
+enter(g, key, record, near_row)
 call_coordinator_at_limit()
 redis.call('HINCRBY', KEYS[1], 'compiles', 1)
 finish_claim(ref, claim[2], token)

@@ -63,13 +63,26 @@ local function add_interest(g, key, run)
   return true
 end
 
+-- Rows of near a generation; of more, one gives way, so that memory stays bounded whatever types there are.
+local NEAR_MAX = 20000
+
+-- Explain compares a key that is not there with the latest of its type and tensors. The row may outlive the entry.
+local function remember_near(g, row, key)
+  local near = P .. 'near:' .. g
+  redis.call('HSET', near, row, key)
+  if redis.call('HLEN', near) > NEAR_MAX then
+    redis.call('HDEL', near, redis.call('HRANDFIELD', near))
+  end
+end
+
 -- A bundle becomes the entry of its key; how the key failed before is forgotten.
-local function enter(g, key, record)
+local function enter(g, key, record, near_row)
   local _, bytes = token_and_bytes(record)
   redis.call('HSET', P .. 'e:' .. g, key, record)
   redis.call('HINCRBY', KEYS[1], 'bytes', bytes)
   redis.call('ZADD', P .. 'generations', g, g)
   redis.call('DEL', P .. 'f:' .. ref_of(g, key))
+  remember_near(g, near_row, key)
 end
 
 local function remove_claim(ref, queue)
