@@ -22,15 +22,17 @@ def check(snapshot: Snapshot) -> list[str]:
 
 
 def interest_is_answered(s: Snapshot) -> Iterator[str]:
-    """What a live job is interested in is an entry, a live claim, a failure it will be told, or was dropped.
-
-    A dropped bundle that is swept before the job asks again is named too; its next ask claims the key.
-    """
-    dropped = {path.rpartition("-")[0] for path in s.tombs | s.deleting}
+    """What a live job is interested in is an entry, a live claim, a failure it will be told, or was dropped."""
     for run, ref in _interested(s, graves=False):
-        known = ref in s.entries or ref in s.claims or ref in s.failures
-        if not known and f"{s.namespace}/{ref[0]}/{ref[1].hex()}" not in dropped:
+        if not (ref in s.entries or ref in s.claims or ref in s.failures or ref in s.dropped):
             yield f"{run} waits for {_name(ref)}, which is nothing"
+
+
+def dropped_is_pinned(s: Snapshot) -> Iterator[str]:
+    """A drop is remembered as long as jobs are interested, and there is no other entry."""
+    for ref in s.dropped:
+        if ref in s.entries or ref not in s.interest:
+            yield f"{_name(ref)} was dropped, and is an entry or nobody's"
 
 
 def idle_is_unpinned(s: Snapshot) -> Iterator[str]:
@@ -152,6 +154,7 @@ def ended_is_over(s: Snapshot) -> Iterator[str]:
 
 INVARIANTS: tuple[Invariant, ...] = (
     interest_is_answered,
+    dropped_is_pinned,
     idle_is_unpinned,
     interest_is_counted,
     claims_are_for_absent_keys,

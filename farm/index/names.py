@@ -5,6 +5,7 @@ All keys of a namespace share one hash tag, so that a cluster keeps them on one 
 
     key              type    what                                                        ends
     meta             hash    generation, bytes, counters, last_token, v:* (fair queue)   never
+    dropped:g        set     keys whose entry was dropped while jobs are interested in them      entry, count 0
     generations      zset    every generation that has entries                           never
     e:g              hash    key -> record                                               drop, evict
     near:g           hash    type and slot of its tensors -> latest key published; a hint    drained

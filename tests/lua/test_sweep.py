@@ -34,6 +34,19 @@ def test_a_tombstone_is_deleted_after_its_grace(world: World) -> None:
     assert world.index.mark_deleting(GRACE) == []
 
 
+def test_a_pinned_entry_that_was_dropped_is_known_as_such_after_its_sweep(world: World) -> None:
+    who = world.join()
+    (held,) = world.compiled(who, key(1))
+    world.index.drop(1, key(1), held.record.token)
+    world.resend_unchanged("drop")
+    world.pass_time(GRACE)
+    world.index.swept(world.index.mark_deleting(GRACE))
+    assert world.snapshot().dropped == {(1, key(1))}
+    world.compiled(who, key(1))
+    assert world.snapshot().dropped == set()
+    world.resend_unchanged("drop")
+
+
 def test_the_next_leader_finishes_what_one_has_marked(world: World) -> None:
     paths = condemned(world, *keys(3))
     world.pass_time(GRACE)

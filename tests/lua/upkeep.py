@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from farm.index.record import Record
+from farm.index.record import ClaimRef, Record
 from farm.namespace import BundleId, bundle_path
 from tests.lua.walk import KEYS, Walk
 from tests.lua.world import CLAIM_LEASE, LEASE, RULES, record_of
@@ -22,6 +22,10 @@ class UpkeepWalk(Walk):
         self.objects: dict[str, tuple[BundleId, Record]] = {}
         #: Entries that somebody brought back after their bundle was gone; a reader drops them.
         self.ghosts: set[str] = set()
+        self.put: set[ClaimRef] = set()
+        #: What jobs relied on when data was lost, and until when they may say so: nothing of it goes meanwhile.
+        self.survivors: dict[str, dict[bytes, tuple[int, int]]] = {}
+        self.survive_until_ms = 0
         self.marker = 1
         self.world.redis.set("run", 0)
 
@@ -33,10 +37,19 @@ class UpkeepWalk(Walk):
             claim = self.random.choice(self.taken[-4:])
             record = record_of(claim.token, 100 + claim.token % 900)
             at = BundleId(claim.generation, claim.key, claim.token)
-            if self.random.random() < 0.9:  # else the worker died before it put the bundle
-                self.objects.setdefault(self.path(at), (at, record))
-                if self.random.random() < 0.9:
-                    self.index.publish(claim, record)
+            if claim not in self.put:  # one worker puts it once; what is deleted is not put again
+                self.put.add(claim)
+                self.objects[self.path(at)] = (at, record)
+            if self.random.random() < 0.7:
+                self.index.publish(claim, record)
+
+    def work(self) -> None:
+        """A job asks, workers do what is queued: so there is something to keep up."""
+        self.join()
+        self.claim()
+        for _ in range(self.random.randint(1, 4)):
+            self.take()
+            self.publish()
 
     # -- the leader ------------------------------------------------------------------------------------
 
@@ -62,8 +75,8 @@ class UpkeepWalk(Walk):
             evicted = before.entries.keys() - self.world.seen.entries.keys()
             assert len(evicted) == gone.entries
             assert evicted <= before.idle.keys()
-            smallest = min(before.entries[ref].stored_bytes for ref in evicted)
-            assert before.stored_bytes - gone.stored_bytes > target - smallest - 1000
+            largest = max(before.entries[ref].stored_bytes for ref in evicted)
+            assert before.stored_bytes - gone.stored_bytes + largest > target
 
     def sweep(self) -> None:
         paths = self.index.mark_deleting(GRACE, self.random.randint(1, 4))
@@ -78,7 +91,7 @@ class UpkeepWalk(Walk):
 
     def rebuild(self) -> None:
         self.index.open(self.marker)
-        self.index.hold(CLAIM_LEASE, LEASE)
+        self.index.hold(1, 1)  # longer ones would leave the other acts little to do
         some = list(self.objects.values())
         self.index.adopt(self.random.sample(some, len(some) // 2))
 
@@ -86,32 +99,49 @@ class UpkeepWalk(Walk):
         self.index.set_limits(1 << 20, 50, "default", self.random.random() < 0.7)
 
     def lose(self) -> None:
-        run = self.world.redis.get("run")
+        run, relied = self.world.redis.get("run"), self.relied
         super().lose()
         if self.world.redis.get("run") != run:  # the data is another: the leader notices and holds
             self.index.open(self.marker)
-            self.index.hold(CLAIM_LEASE, LEASE)
+            self.survive_until_ms = self.index.hold(CLAIM_LEASE, LEASE)
+            self.survivors = relied
             self.world.redis.set("run", self.random.randrange(10**9))
 
     def step(self) -> None:
         acts: dict[Callable[[], None], int] = {
-            self.ask: 3, self.purge: 3, partial(self.index.drain, 3): 4, self.evict: 3, self.sweep: 5, self.search: 1,
-            self.rebuild: 1, self.limits: 1,
+            self.work: 8, self.leave: 6, self.chores: 6, self.pass_time: 6, self.ask: 1, self.purge: 2,
+            partial(self.index.drain, 3): 4, self.evict: 6, self.sweep: 8, self.search: 2, self.rebuild: 2,
+            self.limits: 1,
         }  # fmt: skip
-        if self.random.random() < 0.3:
+        if self.random.random() < 0.6:
             self.random.choices(list(acts), list(acts.values()))[0]()
             self.check()
         else:
             super().step()
 
     def late(self) -> None:
+        # A hold that comes again and again would leave nothing to do.
+        self.world.scripts.sent = [sent for sent in self.world.scripts.sent if sent[0] != "hold"]
         super().late()
         if self.world.scripts.sent[-1][0] in ("adopt", "announce"):
             self.find_ghosts()
 
     def announce(self) -> None:
+        sent = len(self.world.scripts.sent)
         super().announce()
+        announced = [arguments for name, arguments in self.world.scripts.sent[sent:] if name == "announce"]
+        for job, run, *_ in announced if (self.index.now_ms or 0) < self.survive_until_ms else ():
+            self.check_survivors(f"{job}@{run}")
         self.find_ghosts()
+
+    def check_survivors(self, run: str) -> None:
+        """What a member brings back within the hold is whole."""
+        snapshot = self.world.seen
+        for key, (g, token) in self.survivors.get(run, {}).items():
+            entry = snapshot.entries.get((g, key))
+            if entry and entry.token == token and (key, g, token) not in self.dropped():
+                path = snapshot.path((g, key))
+                assert path in self.objects or path in self.ghosts, f"{run} has lost {path}"
 
     def find_ghosts(self) -> None:
         entries = self.world.seen.entries

@@ -7,7 +7,7 @@
   ARGV[5] floor          int   generation the job was promised; the namespace is raised to it
   ARGV[6...] key         bytes at most 500
   ARGV[last] now_ms      int?  empty in production: the server's clock
-  BUILDS j:job m:job jobs map:run e:g i:g idle:g c:ref w:ref f:ref queue:NAME running tombs
+  BUILDS j:job m:job jobs map:run e:g dropped:g i:g idle:g c:ref w:ref f:ref queue:NAME running tombs
   RETURNS {'ok', states, {payload, ...}, generations} | {'unknown'}
 ]]
 --@include base

@@ -3,7 +3,7 @@
   ARGV[1...] key         bytes then generation (int), record (bytes), path (str) and near_row (bytes), five a bundle,
                                at most 250
   ARGV[last] now_ms      int?  empty in production: the server's clock
-  BUILDS e:g i:g idle:g f:ref c:ref tombs deleting generations near:g
+  BUILDS e:g dropped:g i:g idle:g f:ref c:ref tombs deleting generations near:g
   RETURNS how many were adopted
 ]]
 --@include base

@@ -11,7 +11,7 @@
   ARGV[9...] key         bytes then generation (int), record (bytes), path (str), near_row (bytes), five an entry,
                                at most 250
   ARGV[last] now_ms      int?  empty in production: the server's clock
-  BUILDS j:job m:job jobs map:run g:run x:run e:g i:g idle:g f:ref tombs deleting generations c:ref w:ref
+  BUILDS j:job m:job jobs map:run g:run x:run e:g dropped:g i:g idle:g f:ref tombs deleting generations c:ref w:ref
          t:ref:token told queue:NAME running near:g
   RETURNS {'ok', {record in force, ...}} | {'unknown', incarnation} | {'not_open'} | {'over', how and by whom}
           another record than the caller's: switch to it; empty: not restored, ask for the key again

@@ -8,7 +8,7 @@
   ARGV[6] nonce          str   the caller's, so that a call sent again answers the same
   ARGV[7...] key         bytes then request (bytes) and queue (str), three a claim, at most 250
   ARGV[last] now_ms      int?  empty in production: the server's clock
-  BUILDS j:job m:job jobs map:run e:g i:g idle:g c:ref w:ref f:ref queue:NAME running tombs
+  BUILDS j:job m:job jobs map:run e:g dropped:g i:g idle:g c:ref w:ref f:ref queue:NAME running tombs
   RETURNS {'ok', states, {payload, ...}, generations} | {'unknown'}; state c: claimed by the caller
 ]]
 --@include base

@@ -36,7 +36,8 @@ if entries_are_held() then
   return 0
 end
 local done, after = 0, redis.call('HGET', KEYS[1], 'drained_upto') or '0'
-local retired = redis.call('ZRANGEBYSCORE', P .. 'generations', '(' .. after, '(' .. current_generation(), 'LIMIT', 0, LOOK)
+local retired = redis.call('ZRANGEBYSCORE', P .. 'generations', '(' .. after, '(' .. current_generation(),
+  'LIMIT', 0, LOOK)
 for _, g in ipairs(retired) do
   if done < tonumber(limit) then
     done = done + drain(g, limit - done)

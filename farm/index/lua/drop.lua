@@ -5,7 +5,7 @@
   ARGV[3] token          int   of the record that the reader was given
   ARGV[4] path           str
   ARGV[5] now_ms         int?  empty in production: the server's clock
-  BUILDS e:g idle:g tombs
+  BUILDS e:g dropped:g i:g idle:g tombs
   RETURNS 'dropped' | 'kept' (another bundle is current, or none); interest stays, so the next ask claims it
 ]]
 --@include base
@@ -18,4 +18,7 @@ if not record or token_and_bytes(record) ~= token then
 end
 condemn(g, key, record, path)
 redis.call('ZREM', P .. 'idle:' .. g, key)
+if redis.call('HEXISTS', P .. 'i:' .. g, key) == 1 then
+  redis.call('SADD', P .. 'dropped:' .. g, key)
+end
 return 'dropped'

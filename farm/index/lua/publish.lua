@@ -7,7 +7,7 @@
   ARGV[5] path           str   where the bundle lies in the store
   ARGV[6] near_row       bytes for explain: of the type and tensors
   ARGV[7] now_ms         int?  empty in production: the server's clock
-  BUILDS c:ref w:ref t:ref:token told running queue:NAME e:g i:g idle:g f:ref tombs generations near:g
+  BUILDS c:ref w:ref t:ref:token told running queue:NAME e:g dropped:g i:g idle:g f:ref tombs generations near:g
   RETURNS 'published' | 'lost' (the path is condemned unless it is the entry's)
 ]]
 --@include base

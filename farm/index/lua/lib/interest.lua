@@ -82,6 +82,7 @@ local function enter(g, key, record, near_row)
   redis.call('HINCRBY', KEYS[1], 'bytes', bytes)
   redis.call('ZADD', P .. 'generations', g, g)
   redis.call('DEL', P .. 'f:' .. ref_of(g, key))
+  redis.call('SREM', P .. 'dropped:' .. g, key)
   remember_near(g, near_row, key)
 end
 
@@ -101,6 +102,7 @@ local function give_back(g, key, run, cancelled)
     return
   end
   redis.call('HDEL', P .. 'i:' .. g, key)
+  redis.call('SREM', P .. 'dropped:' .. g, key)
   local record = redis.call('HGET', P .. 'e:' .. g, key)
   if record then
     let_go(g, key, record)
