@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import signal
 import socket
@@ -53,16 +52,6 @@ class Flushed(Loss):
         self.kit.redis().flushall()
 
 
-class Emptied(Loss):
-    """Its disk was lost."""
-
-    def lose(self) -> None:
-        self.kit.kill_server()
-        shutil.rmtree(self.kit.root / "data")
-        (self.kit.root / "data").mkdir()
-        self.kit.start_server()
-
-
 class Restored(Loss):
     """It is restored from a copy that is some seconds old."""
 
@@ -108,12 +97,7 @@ def purge(kit: Kit) -> int:
     return answer.generation
 
 
-def attempts(results: list) -> list[int]:
-    """Under which attempt each kernel was made, as its bundle says."""
-    return [json.loads(path.read_text())["attempt"] for path in results]
-
-
-@pytest.mark.parametrize("how", [Flushed, Emptied, Restored, FailedOver])
+@pytest.mark.parametrize("how", [Flushed, Restored, FailedOver])
 def test_a_server_that_lost_data_costs_no_job_an_entry(tmp_path: Path, how: Callable[[Kit], Loss]) -> None:
     kit = Kit(tmp_path)
     kit.env |= SHORT
