@@ -128,7 +128,7 @@ def test_up_is_found_and_ctrl_c_stops_all(up, state_dir: Path) -> None:
     assert farm.index_url == f"unix://{path}"
     assert farm.broker_url == f"redis+socket://{path}?virtual_host=1"
     assert farm.result_url == f"redis+socket://{path}?virtual_host=2"
-    assert re.search(r"ready: 3 compiles at a time; index unix:///.*/s, store file:///", one.said())
+    assert re.search(r"ready: 3 compile slots; index unix:///.*/s, store file:///", one.said())
     (worker,), server = one.workers(), one.server_pid()
     one.process.send_signal(signal.SIGINT)
     assert one.end() == [f"signal {signal.SIGINT.value}", "False"]
