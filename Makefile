@@ -20,8 +20,8 @@ help: ## show this list
 demo: venv ## start a farm here, compile C++ and CUDA operators twice, show cold against warm
 	@$(BIN)/python deploy/demo.py
 
-test: venv ## run all tests (some minutes)
-	@$(BIN)/python -m pytest -q
+test: venv ## run all tests, four at a time (some minutes)
+	@$(BIN)/python -m pytest -q -n 4 --dist loadfile
 
 check: lint ## everything that reads the code: lint, types, layers, the compose file
 	@$(BIN)/mypy --no-error-summary
