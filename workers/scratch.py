@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import os
 import re
 import shutil
@@ -27,6 +28,9 @@ from farm.errors import FarmRefused, InputError
 from farm.request.model import Blob, Source
 
 _SUFFIX = re.compile(r"(\.[A-Za-z0-9_+-]{1,32}){0,4}")
+#: GCC's ``#pragma once`` takes equal files with the same second of modification for one file, so the clock would
+#: decide what is compiled: every file has a second of its own, the same each time.
+_FIRST_MTIME = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +59,10 @@ class Scratch:
         folder = top.joinpath(*[_unused("d", taken)] * depth)
         main = folder / (_unused("source", taken) + source.suffix)
         include_dirs = tuple(root / f"inc{number}" for number in range(len(source.include_dirs)))
-        _write(folder, top, {main.name: source.main, **source.files})
+        times = itertools.count(_FIRST_MTIME)
+        _write(folder, top, {main.name: source.main, **dict(sorted(source.files.items()))}, times)
         for include_dir, files in zip(include_dirs, source.include_dirs, strict=True):
-            _write(include_dir, include_dir, files)
+            _write(include_dir, include_dir, dict(sorted(files.items())), times)
         for made in (root / "out", root / "tmp"):
             made.mkdir()
         return cls(root, main, include_dirs, root / "out", root / "tmp")
@@ -76,8 +81,8 @@ def _unused(stem: str, taken: Iterable[str]) -> str:
     return stem
 
 
-def _write(folder: Path, top: Path, files: Mapping[str, Blob]) -> None:
-    """Write files under names relative to ``folder``, none of them outside ``top``."""
+def _write(folder: Path, top: Path, files: Mapping[str, Blob], times: Iterator[int]) -> None:
+    """Write files under names relative to ``folder``, none of them outside ``top``; each takes a time of its own."""
     folder.mkdir(parents=True)
     for name, blob in files.items():
         path = Path(os.path.normpath(folder / name))
@@ -93,6 +98,7 @@ def _write(folder: Path, top: Path, files: Mapping[str, Blob]) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("xb") as file:
                 file.write(blob.data)
+            os.utime(path, (time := next(times), time))
         except (FileExistsError, NotADirectoryError):
             raise InputError(f"file name {name!r} of the source clashes with another", fix="rename it") from None
 

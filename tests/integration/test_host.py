@@ -98,6 +98,17 @@ def test_headers_beside_above_and_in_include_folders(
     assert library.f() == 4321
 
 
+def test_equal_headers_in_two_places_are_two_headers_for_pragma_once(
+    toolchain: HostToolchain, area: ScratchArea, tmp_path: Path
+) -> None:
+    header = "#pragma once\nSTEP(__COUNTER__)"
+    given = source(
+        '#define STEP(n) + 1\nextern "C" int f() { return 0\n#include "a.h"\n#include "sub/a.h"\n; }',
+        {"a.h": header, "sub/a.h": header},
+    )
+    assert load(made(run(toolchain, area, given)), tmp_path).f() == 2
+
+
 def test_flags_that_name_the_requests_own_files(toolchain: HostToolchain, area: ScratchArea, tmp_path: Path) -> None:
     given = source(
         '#include "x.h"\nextern "C" int f() { return X + Y; }', {"sub/x.h": "#define X 1", "y.h": "#define Y 2"}

@@ -22,6 +22,16 @@ def test_files_lie_where_the_source_expects_them(tmp_path: Path) -> None:
     assert scratch.out.is_dir() and scratch.tmp.is_dir()
 
 
+def test_every_file_has_a_time_of_its_own_the_same_each_time(tmp_path: Path) -> None:
+    def times(root: Path, files: dict[str, str]) -> dict[str, float]:
+        Scratch.lay_out(root, source("x", files, files))
+        return {name: (root / name).stat().st_mtime for name in tree(root)}
+
+    first = times(tmp_path / "1", {"a.h": "x", "b.h": "x"})
+    assert len(set(first.values())) == len(first) == 5
+    assert times(tmp_path / "2", {"b.h": "x", "a.h": "x"}) == first
+
+
 def test_a_source_alone(tmp_path: Path) -> None:
     scratch = Scratch.lay_out(tmp_path, source("x", suffix=".cu"))
     assert scratch.source == tmp_path / "src" / "source.cu"
