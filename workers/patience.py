@@ -8,11 +8,10 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from redis.exceptions import ConnectionError as LostConnection
-from redis.exceptions import RedisError, ResponseError
-from redis.exceptions import TimeoutError as NoAnswer
+from redis.exceptions import RedisError
 
 from farm.errors import FarmUnavailable
+from farm.index.passing import is_passing as server_is_passing
 from farm.store.errors import DiskFull
 
 T = TypeVar("T")
@@ -20,8 +19,6 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 2.0
-#: What a server says that starts, loads, fails over or is full for the moment.
-_PASSING_REPLIES = ("OOM", "LOADING", "MISCONF", "READONLY", "MASTERDOWN", "TRYAGAIN", "NOREPLICAS", "CLUSTERDOWN")
 
 
 class Patience:
@@ -56,8 +53,6 @@ class Patience:
 
 def is_passing(error: Exception) -> bool:
     """Whether waiting may help; a full disk is told at once, as another worker may have another disk."""
-    if isinstance(error, ResponseError):
-        return str(error).startswith(_PASSING_REPLIES)
     if isinstance(error, FarmUnavailable):
         return not isinstance(error, DiskFull)
-    return isinstance(error, LostConnection | NoAnswer | OSError)
+    return server_is_passing(error)

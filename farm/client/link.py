@@ -7,11 +7,10 @@ from collections.abc import Callable
 from threading import Event
 from typing import TypeVar
 
-from redis.exceptions import ConnectionError as LostConnection
-from redis.exceptions import RedisError, ResponseError
-from redis.exceptions import TimeoutError as NoAnswer
+from redis.exceptions import RedisError
 
 from farm.client.connection import unavailable
+from farm.index.passing import is_passing
 
 T = TypeVar("T")
 
@@ -43,7 +42,7 @@ class Link:
                 answer = operation()
             except (RedisError, OSError) as error:
                 deadline = deadline or time.monotonic() + self.reconnect_seconds
-                if not _is_passing(error) or time.monotonic() >= deadline:
+                if not is_passing(error) or time.monotonic() >= deadline:
                     raise unavailable(self.url, error) from None
                 self._lose(error)
                 self.closed.wait(pause)
@@ -62,10 +61,3 @@ class Link:
             self._lost = False
             self.reconnects += 1
             self.say("farm is back")
-
-
-def _is_passing(error: Exception) -> bool:
-    """A server that starts, loads, fails over or is full may be well again soon."""
-    if isinstance(error, ResponseError):
-        return str(error).startswith(("OOM", "LOADING", "MISCONF", "READONLY", "MASTERDOWN", "TRYAGAIN"))
-    return isinstance(error, LostConnection | NoAnswer | OSError)

@@ -54,8 +54,7 @@ class Server:
         if self.process is not None:
             end_child(self.process, _STOP_SECONDS, lambda: False)
             with suppress(OSError):
-                self.socket.unlink(missing_ok=True)
-                self.socket.parent.rmdir()
+                self.socket.unlink(missing_ok=True)  # its folder stays: jobs that wait find the next server there
 
 
 def find_binary() -> str:

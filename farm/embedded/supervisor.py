@@ -28,6 +28,7 @@ from farm.settings import PREFIX, Settings, sibling_url
 
 #: A part that ends this often within this time will not get better.
 RESTARTS, RESTART_WINDOW_SECONDS = 5, 60.0
+LONGEST_PAUSE_SECONDS = 10.0
 #: A worker gives its claims back and ends its compilers in this time, or is killed.
 WORKER_STOP_SECONDS = 10.0
 
@@ -91,6 +92,8 @@ class _Supervisor:
         self._server: server.Server | None = None
         #: What runs beside the server, by name, in the order in which it is ended.
         self._parts: dict[str, subprocess.Popen[bytes]] = {}
+        #: When a part that ended is started again.
+        self._start_at: dict[str, float] = {}
         self._farm: EmbeddedFarm | None = None
 
     def start(self) -> None:
@@ -115,8 +118,12 @@ class _Supervisor:
             self._count_end("server", self._server.process)
             self._server = server.start(self._dir / "server")
         for name, process in self._parts.items():
-            if process.poll() is not None:
-                self._count_end(name, process)
+            if process.poll() is None:
+                continue
+            if name not in self._start_at:
+                self._start_at[name] = time.monotonic() + self._count_end(name, process)
+            if time.monotonic() >= self._start_at[name]:
+                del self._start_at[name]
                 self._start_part(name)
         if not self._ready and self._is_registered(self._farm):
             self._ready = True
@@ -153,18 +160,25 @@ class _Supervisor:
         except FarmUnavailable:
             return False  # the server is just being started again
 
-    def _count_end(self, part: str, process: subprocess.Popen[bytes] | None) -> None:
+    def _count_end(self, part: str, process: subprocess.Popen[bytes] | None) -> float:
+        """Say that a part has ended. Returns after how many seconds it is started again: longer each time.
+
+        A farm that was ready does not give up its server because a disk is full for a while.
+        """
         ends, now = self._ends[part], time.monotonic()
         ends.append(now)
         while ends[0] < now - RESTART_WINDOW_SECONDS:
             ends.popleft()
         how = f"ended with code {process.returncode}" if process else "ended"
         log = self._dir / ("server/server.log" if part == "server" else f"{part}.log")
-        if len(ends) > RESTARTS:
+        if len(ends) > RESTARTS and (part == "server" or not self._ready):
             raise FarmUnavailable(
                 f"the {part} {how}, {len(ends)} times within {RESTART_WINDOW_SECONDS:g} s", fix=f"see {log}"
             )
-        _say(f"the {part} {how}; starting it again ({len(ends)} of {RESTARTS} in a minute); see {log}")
+        pause = 0.0 if len(ends) == 1 else min(LONGEST_PAUSE_SECONDS, 0.25 * 2 ** (len(ends) - 1))
+        after = f" in {pause:g} s" if pause else ""
+        _say(f"the {part} {how}; starting it again{after} ({len(ends)} in a minute); see {log}")
+        return pause
 
 
 def worker_environment(settings: Settings, farm: EmbeddedFarm, environ: Mapping[str, str]) -> dict[str, str]:

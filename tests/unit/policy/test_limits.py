@@ -7,7 +7,7 @@ import pytest
 from farm.policy.limits import MEGABYTE, RATIO_VARIABLE, SIZE_VARIABLE, Limits, from_environment
 
 BAD = [
-    "５００", "٥", "1_000", "80%", "500MB", "0", "-0", "00", "-2", "1.5", "1e3", "0x10", "+", "-", "+-1", "- 1",
+    "５００", "٥", "1_000", "80%", "500MB", "0", "-0", "00", "-2", "1.5", "1e3", "0x10", "+", "-", "+-1", "- 1",  # noqa: RUF001
     "1 0", "five", "1,000", "²", "\u00a05", "1\u200b", "1\n2", "9" * 40,
 ]  # fmt: skip
 
