@@ -145,7 +145,7 @@ class Request:
     #: Name to sha256 of content; the content itself does not travel.
     depends: Mapping[str, bytes] = field(default_factory=dict)
     options: Mapping[str, Value] = field(default_factory=dict)
-    #: Not None only for toolchain ``command``: sha256 of the file behind argv[0], as the submitter has it.
+    #: Not None only for toolchain ``command``: ``executable_digest`` of argv[0], as the submitter has it.
     executable: bytes | None = None
 
     def __post_init__(self) -> None:

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
+from farm.request.executables import executable_digest
 from farm.request.filenames import MAX_FOLDERS_UP, relative_name
 from farm.request.files import file_sha256, read_file
 from farm.request.includes import Text, follow, scan
@@ -57,7 +58,7 @@ class Reader:
         return result
 
     def executable(self, argv0: str) -> tuple[str, bytes]:
-        """The absolute path and sha256 of a command: one with a slash beside the manifest, others on PATH."""
+        """The absolute path and digest of a command: one with a slash beside the manifest, others on PATH."""
         if argv0 not in self._executables:
             field = "options.argv[0]"
             beside = "/" in argv0 and not argv0.startswith("/")
@@ -70,7 +71,9 @@ class Reader:
                     field,
                 )
             path = Path(found).absolute()
-            self._executables[argv0] = str(path), file_sha256(path, field)
+            content = file_sha256(path, field)
+            with within(field):
+                self._executables[argv0] = str(path), executable_digest(path, content)
         return self._executables[argv0]
 
     def _read_source(self, given: SourceFields) -> Source:

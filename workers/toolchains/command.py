@@ -1,7 +1,8 @@
 """Toolchain ``command``: the compiler is named by the request itself, argv and all.
 
-Off unless FARM_ALLOW_ADHOC_COMMANDS is set, as it runs what a submitter asks for. The key holds the sha256 of
-argv[0]'s file as the submitter has it; what that program finds through PATH is the operator's to keep alike.
+Off unless FARM_ALLOW_ADHOC_COMMANDS is set, as it runs what a submitter asks for. The key holds the digest of
+argv[0]'s file, and of a Python venv around it, as the submitter has them; what that program finds through PATH is
+the operator's to keep alike.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from farm.errors import InputError
 from farm.index.outcomes import Failure
+from farm.request.executables import executable_digest
 from farm.request.model import COMMAND, Request
 from farm.request.options import OptionSpec
 from farm.request.values import Value
@@ -120,12 +122,15 @@ def _compare(request: Request, name: str, executable: Path | None) -> Failure | 
     if executable is None:
         return Failure("transient", f"worker host {here} has no program {name} (submitted with sha256 {wanted})")
     try:
-        found = file_sha256(executable)
+        found = executable_digest(executable, bytes.fromhex(file_sha256(executable))).hex()
     except OSError as error:
         return Failure("transient", f"worker host {here} can not read {executable}: {error.strerror}")
+    except InputError as error:  # the venv's configuration; not the submitter's, so never "rejected"
+        return Failure("transient", f"worker host {here} can not read the venv of {executable}: {error}")
     if found == wanted:
         return None
     return Failure(
         "transient",
-        f"worker host {here} has another {executable} than the submitter: sha256 {found} here, {wanted} submitted",
+        f"worker host {here} has another {executable}, or venv around it, than the submitter: "
+        f"sha256 {found} here, {wanted} submitted",
     )

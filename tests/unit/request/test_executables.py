@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -42,6 +43,37 @@ def test_a_wrapper_is_hashed_behind_its_link_and_named_by_it(command: Project) -
     after = command.load()
     assert after.executable == before.executable
     assert key(after, FINGERPRINT) != key(before, FINGERPRINT)
+
+
+@pytest.mark.parametrize("config", ["A/pyvenv.cfg", "A/bin/pyvenv.cfg"])
+def test_a_venv_is_its_configuration_and_its_place(command: Project, config: str) -> None:
+    for name in ("A", "B"):
+        command.file(f"{name}/bin/cc", "#!/bin/sh\nexit 0\n").chmod(0o755)
+    plain = command.key()
+
+    def of(name: str) -> bytes:
+        command.op["options"]["argv"][0] = f"{name}/bin/cc"
+        return command.key()
+
+    assert of("A") == of("B") == plain
+    command.file(config, "home = /usr/bin\n")
+    command.file(config.replace("A/", "B/"), "home = /usr/bin\n")
+    first = of("A")
+    assert len({first, of("B"), plain}) == 3
+    (command.folder / "link").symlink_to("A")
+    assert of("link") == first
+    command.file(config, "home = /opt/bin\n")
+    assert of("A") != first
+
+
+def test_a_venv_that_can_not_be_read(command: Project, refused: Any) -> None:
+    (command.folder / "pyvenv.cfg").mkdir()
+    command.load()
+    (command.folder / "pyvenv.cfg").rmdir()
+    os.mkfifo(command.folder / "pyvenv.cfg")
+    line = refused()
+    assert "field options.argv[0]: " in line
+    assert "pyvenv.cfg' is not a regular file" in line
 
 
 def test_wrong_commands(command: Project, refused: Any, refused_document: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from farm.index.outcomes import Failure
+from farm.request.executables import executable_digest
 from farm.request.model import Request
 from farm.settings import Settings
 from tests.unit.workers.requests import request, source
@@ -35,7 +36,7 @@ def ask(compiler: Path, *, argv: list[str], entry: str | None = None, **options:
         source=source("text", suffix=".txt"),
         options={"argv": argv, **options},
         entry=entry,
-        executable=hashlib.sha256(compiler.read_bytes()).digest(),
+        executable=executable_digest(compiler, hashlib.sha256(compiler.read_bytes()).digest()),
     )
 
 
@@ -132,6 +133,19 @@ def test_the_same_program_in_another_folder_will_do(compiler: Path, tmp_path: Pa
     got = run(ask(compiler, argv=["/home/submitter/bin/fakecc"]), tmp_path)
     assert isinstance(got, Command)
     assert got.argv == (str(compiler),)
+
+
+def test_another_venv_here_is_refused(compiler: Path, tmp_path: Path) -> None:
+    config = tmp_path / "pyvenv.cfg"
+    config.write_text("home = /usr/bin\n")
+    asked = ask(compiler, argv=["fakecc"])
+    got = run(asked, tmp_path)
+    assert isinstance(got, Command)
+    assert got.review() is None
+    for spoil in (lambda: config.write_text("home = /opt\n"), config.unlink, lambda: os.mkfifo(config)):
+        spoil()
+        objection = got.review()
+        assert objection is not None and objection.kind == "transient"
 
 
 def test_it_is_off_unless_allowed() -> None:
