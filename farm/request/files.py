@@ -1,6 +1,6 @@
 """Reads the files a manifest names: regular ones only, with a bound, and never waiting for anybody.
 
-A device, pipe, socket, folder or symlink loop is refused before a byte is read.
+A device, pipe, socket, folder, symlink loop or file of procfs is refused before a byte is read.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import errno
 import hashlib
 import os
 import stat
+from functools import cache
 from io import BufferedReader
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from farm.request.values import FieldError, shown
 
 #: A tuning bank or a compiler is smaller; more would keep the submitter waiting for minutes.
 MAX_HASHED_BYTES = 16 * 2**30
+_PIECE_BYTES = 2**20
+_KERNELS = ("/proc", "/sys")
+_KERNELS_BELOW = tuple(f"{folder}/" for folder in _KERNELS)
 
 _WORDS = {
     errno.ENOENT: "does not exist",
@@ -46,14 +50,28 @@ def read_file(path: Path, field: str, limit_bytes: int) -> bytes:
 
 
 def file_sha256(path: Path, field: str) -> bytes:
-    """The sha256 of a regular file, read piece by piece; a size that no tool has (/proc/kcore) is refused."""
+    """The sha256 of a regular file, read piece by piece; a size that no tool has is refused."""
     with _open(path, field) as file:
-        if os.fstat(file.fileno()).st_size > MAX_HASHED_BYTES:
-            raise FieldError(f"{shown(str(path))} has more than {MAX_HASHED_BYTES // 2**30} GiB", "", field)
         try:
-            return hashlib.file_digest(file, "sha256").digest()
+            found = _sha256(file) if os.fstat(file.fileno()).st_size <= MAX_HASHED_BYTES else None
         except OSError as error:
             raise unreadable(path, field, error) from None
+    if found is None:
+        raise FieldError(f"{shown(str(path))} has more than {MAX_HASHED_BYTES // 2**30} GiB", "", field)
+    return found
+
+
+def check_not_kernels(path: Path, found: os.stat_result, field: str) -> None:
+    """Refuse what procfs or sysfs (or what is mounted in them) makes up while it is read.
+
+    It is called a regular file of no size, yet may have no end, wait for somebody, or differ at each reading.
+
+    Raises:
+        FieldError: it is one of those; the submitter names a file on a disk.
+    """
+    real = os.path.realpath(path)
+    if found.st_dev in _kernels_devices() or real.startswith(_KERNELS_BELOW):
+        raise FieldError(f"{shown(str(path))} is made up by the kernel", "name a file or folder on a disk", field)
 
 
 def is_present(path: Path) -> bool:
@@ -88,7 +106,26 @@ def _open(path: Path, field: str) -> BufferedReader:
     return file
 
 
+def _sha256(file: BufferedReader) -> bytes | None:
+    """None: more bytes than allowed, whatever the size was said to be."""
+    total, left_bytes = hashlib.sha256(), MAX_HASHED_BYTES
+    while piece := file.read(_PIECE_BYTES):
+        left_bytes -= len(piece)
+        if left_bytes < 0:
+            return None
+        total.update(piece)
+    return total.digest()
+
+
+@cache
+def _kernels_devices() -> frozenset[int]:
+    """The device numbers of the kernel's own file systems, which may be mounted elsewhere too."""
+    # A bare chroot has plain folders of these names, on the disk of all the rest.
+    return frozenset(Path(folder).stat().st_dev for folder in _KERNELS if os.path.ismount(folder))
+
+
 def _check_regular(path: Path, found: os.stat_result, field: str) -> None:
     if not stat.S_ISREG(found.st_mode):
         kind = "a folder" if stat.S_ISDIR(found.st_mode) else "not a regular file"
         raise FieldError(f"{shown(str(path))} is {kind}", "name a regular file", field)
+    check_not_kernels(path, found, field)

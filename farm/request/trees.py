@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from farm.request.canonical import canonical_bytes
-from farm.request.files import MAX_HASHED_BYTES, file_sha256, unreadable
+from farm.request.files import MAX_HASHED_BYTES, check_not_kernels, file_sha256, unreadable
 from farm.request.model import MAX_INCLUDE_FILES
 from farm.request.values import FieldError, shown
 
@@ -54,6 +54,10 @@ def depends_sha256(path: Path, field: str) -> bytes:
 
 def _walk(root: Path, field: str, *, inside_only: bool, limit_files: int) -> Iterator[tuple[str, Path, int]]:
     """Name below the root, path and size in bytes of each regular file."""
+    try:
+        check_not_kernels(root, root.stat(), field)
+    except OSError as error:
+        raise unreadable(root, field, error) from None
     real_root = os.path.realpath(root)
     seen = 0
     #: Folder, name below the root, and the real paths above it: a link back to one of those is a loop.

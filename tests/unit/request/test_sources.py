@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from farm.errors import InputError
 from farm.request.key import key
 from farm.request.manifest import load, parse
 from tests.unit.request.conftest import Project
@@ -173,6 +174,33 @@ def test_what_would_take_minutes_to_hash_is_refused_at_once(project: Project, re
         project.op["depends"] = [name]
         assert "field depends[0]: " in refused()
         assert "more than 16 GiB" in refused()
+
+
+@pytest.mark.parametrize("name", ["/proc/self/pagemap", "/proc/kmsg", "/proc/self/stat", "/sys/kernel/mm", "link"])
+def test_what_the_kernel_makes_up_is_refused(project: Project, refused: Any, name: str) -> None:
+    (project.folder / "link").symlink_to("/proc/self")
+    if not (project.folder / name).exists():
+        pytest.skip("not on this machine")
+    project.op["depends"] = [name]
+    assert "field depends[0]: " in (line := refused())
+    assert "is made up by the kernel" in line
+    project.op["depends"] = []
+    project.op["source"] = {"path": "k/add.cu", "include_dirs": [name]}
+    assert "field source.include_dirs[0]: " in refused()
+    if (manifest := project.folder / name).is_file():
+        with pytest.raises(InputError, match="is made up by the kernel"):
+            load(manifest)
+
+
+def test_a_file_that_grows_while_it_is_hashed(project: Project, refused: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = project.file("bank", "x" * 1000)
+    project.op["depends"] = ["bank"]
+    project.load()
+    monkeypatch.setattr("farm.request.files.MAX_HASHED_BYTES", 999)
+    short = project.file("short", "x").stat()
+    real = os.fstat
+    monkeypatch.setattr(os, "fstat", lambda fd: short if os.path.samestat(real(fd), file.stat()) else real(fd))
+    assert "bank' has more than 0 GiB" in refused()
 
 
 def test_files_shared_by_many_operators_are_read_once(
