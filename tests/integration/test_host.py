@@ -265,6 +265,39 @@ def test_the_fingerprint_follows_headers_and_tools(tmp_path: Path) -> None:
     assert before != fingerprint(cxx, PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}")
 
 
+def test_a_compiler_that_changes_below_the_worker_publishes_nothing(
+    tmp_path: Path, area: ScratchArea, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    headers = tmp_path / "headers"
+    (headers / "sub").mkdir(parents=True)
+    used, unused = headers / "sub" / "h.h", headers / "other.h"
+    used.write_text("#define X 1")
+    unused.write_text("#define Y 1")
+    cxx = wrapper(tmp_path / "bin", f"-isystem {headers}")
+    monkeypatch.setenv("CXX", str(cxx))
+    found = host.find(Settings.read({}))
+    assert isinstance(found, HostToolchain)
+    given = "#include <sub/h.h>\nint x = X;"
+    first = made(run(found, area, given))
+
+    def refusal(path: Path) -> None:
+        result = run(found, area, given)
+        assert isinstance(result, Failure)
+        assert result.kind == "transient" and "changed since the worker started: restart" in result.message
+        assert str(path) in result.message
+
+    used.touch()
+    assert made(run(found, area, given)) == first, "times alone do not count"
+    for path, text in ((used, "#define X 2"), (cxx, cxx.read_text() + "# other\n")):
+        before = path.read_text()
+        path.write_text(text)
+        refusal(path)
+        path.write_text(before)
+        assert made(run(found, area, given)) == first, "as it was again"
+    (headers / "new.h").write_text("")
+    refusal(headers)
+
+
 def test_which_compiler_is_chosen(tmp_path: Path) -> None:
     cxx = wrapper(tmp_path / "bin")
     assert host_compiler.locate({"CXX": f"{cxx} -m64", "PATH": "/bin"}) == (str(cxx), "-m64")

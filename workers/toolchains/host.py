@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from farm.errors import InputError
@@ -88,8 +88,21 @@ class HostToolchain:
             },
             cwd=cwd,
             outputs=(f"kernel.{kind}",),
-            review=lambda: _review(dependencies, cwd, (scratch.root, *self._compiler.include_dirs)),
+            review=lambda: self._review(_read(dependencies, cwd), scratch.root),
         )
+
+    def _review(self, read: Sequence[Path], root: Path) -> Failure | None:
+        """Refuse an output that was made from what is not in the key: a changed compiler, or somebody's header."""
+        folders = self._compiler.headers.folders
+        own = [path for path in read if root.resolve() not in path.parents]
+        for path in own:
+            if not any(folder in path.parents for folder in folders):
+                return Failure(
+                    "rejected",
+                    f"the source includes {path}, which is not in the request, so it would not be in the key",
+                )
+        change = self._compiler.change(own)
+        return Failure("transient", f"{change}: restart the worker") if change else None
 
 
 def find(settings: Settings) -> HostToolchain | str:
@@ -122,15 +135,8 @@ def _define(name: str, value: Value) -> str:
     return f"-D{name}={int(value) if isinstance(value, bool) else value}"
 
 
-def _review(dependencies: Path, cwd: Path, allowed: tuple[Path, ...]) -> Failure | None:
-    """Refuse an output that was made from a header which is neither the request's nor the compiler's."""
+def _read(dependencies: Path, cwd: Path) -> list[Path]:
+    """The files that a compile read, as the compiler lists them for make."""
     text = dependencies.read_text(errors="surrogateescape").replace("\\\n", " ")
     names = re.split(r"(?<!\\)\s+", text.partition(": ")[2].strip())
-    for name in names:
-        path = (cwd / re.sub(r"\\(.)", r"\1", name).replace("$$", "$")).resolve()
-        if not any(folder in path.parents for folder in allowed):
-            return Failure(
-                "rejected",
-                f"the source includes {path}, which is not in the request, so it would not be in the key",
-            )
-    return None
+    return [(cwd / re.sub(r"\\(.)", r"\1", name).replace("$$", "$")).resolve() for name in names]

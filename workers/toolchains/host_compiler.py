@@ -7,11 +7,13 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from workers.toolchains.hashing import file_sha256, fingerprint, tree_sha256
+from workers.toolchains.hashing import fingerprint
+from workers.toolchains.headers import Headers
+from workers.toolchains.pinned import Pinned
 
 #: What a compiler may need to run at all; everything else (CPATH, LIBRARY_PATH ...) shapes the output.
 _KEPT = ("PATH", "LD_LIBRARY_PATH")
@@ -40,8 +42,14 @@ class HostCompiler:
     env: Mapping[str, str]
     version: str
     fingerprint: str
-    #: Folders whose headers are the compiler's own, in the order in which it searches them.
-    include_dirs: tuple[Path, ...]
+    #: Its programs and what they link in; hashed.
+    files: Pinned
+    #: In the order in which it searches them; hashed.
+    headers: Headers
+
+    def change(self, read: Iterable[Path]) -> str | None:
+        """What of it is no longer as it was, after a compile that read these of its headers."""
+        return self.files.change() or self.headers.change(read)
 
 
 def locate(environ: Mapping[str, str]) -> tuple[str, ...] | str:
@@ -64,20 +72,20 @@ def inspect(argv: tuple[str, ...], environ: Mapping[str, str], recipe: object) -
     try:
         version_line = _ask(argv, env, "--version").splitlines()[0]
         version = _ask(argv, env, "-dumpfullversion", "-dumpversion").strip()
-        include_dirs = _include_dirs(argv, env)
+        files = _program_files(argv, env) | _linked_in(argv, env)
+        pinned, headers = Pinned(list(files.values())), Headers(_include_dirs(argv, env))
         parts = {
             "recipe": recipe,
             "version": version_line,
             "machine": _ask(argv, env, "-dumpmachine").strip(),
             "arguments": argv[1:],
-            "files": _hashed(_program_files(argv, env)),
-            "linked_in": _hashed(_linked_in(argv, env)),
-            "headers": tree_sha256(include_dirs),
+            "files": dict(zip(files, pinned.sha256s, strict=True)),
+            "headers": headers.sha256,
             "libc": _libc(),
         }
     except (OSError, subprocess.SubprocessError, IndexError) as error:
         return f"{shlex.join(argv)} does not answer: {error}"
-    return HostCompiler(argv, env, version, fingerprint(parts), include_dirs)
+    return HostCompiler(argv, env, version, fingerprint(parts), pinned, headers)
 
 
 def _ask(argv: tuple[str, ...], env: Mapping[str, str], *question: str) -> str:
@@ -125,10 +133,6 @@ def _code_libraries(program: Path, env: Mapping[str, str]) -> dict[str, Path]:
 def _linked_in(argv: tuple[str, ...], env: Mapping[str, str]) -> dict[str, Path]:
     found = {name: Path(_ask(argv, env, f"-print-file-name={name}").strip()) for name in _LINKED_IN}
     return {name: path for name, path in found.items() if path.is_absolute()}
-
-
-def _hashed(files: Mapping[str, Path]) -> dict[str, str]:
-    return {name: file_sha256(path) for name, path in files.items()}
 
 
 def _libc() -> str:
