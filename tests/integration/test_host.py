@@ -265,6 +265,15 @@ def test_the_fingerprint_follows_headers_and_tools(tmp_path: Path) -> None:
     assert before != fingerprint(cxx, PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}")
 
 
+@pytest.mark.parametrize("name", ["crtfastmath.o", "crtprec80.o", "crtoffloadend.o", "liblto_plugin.so"])
+def test_the_fingerprint_follows_what_flags_link_in(name: str, tmp_path: Path) -> None:
+    (tmp_path / "libs").mkdir()
+    cxx = wrapper(tmp_path / "bin", f"-B{tmp_path / 'libs'}")
+    before = fingerprint(cxx)
+    (tmp_path / "libs" / name).write_bytes(b"another")
+    assert fingerprint(cxx) != before
+
+
 def test_a_compiler_that_changes_below_the_worker_publishes_nothing(
     tmp_path: Path, area: ScratchArea, monkeypatch: pytest.MonkeyPatch
 ) -> None:

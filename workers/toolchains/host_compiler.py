@@ -28,6 +28,16 @@ _LINKED_IN = (
     "libgcc_eh.a",
     "libstdc++.a",
     "libc_nonshared.a",
+    # By flags: -ffast-math, -mpc32 and its like, -fopenmp.
+    "crtfastmath.o",
+    "crtprec32.o",
+    "crtprec64.o",
+    "crtprec80.o",
+    "crtoffloadbegin.o",
+    "crtoffloadend.o",
+    "crtoffloadtable.o",
+    "libgomp.spec",
+    "liblto_plugin.so",  # not linked in, but the linker asks it about each object file
 )
 #: Libraries in which compilers, assemblers and linkers keep their code; the C library counts by its version.
 _CODE_LIBRARIES = re.compile(r"lib(LLVM|clang|bfd|opcodes|ctf|sframe|isl|mpc|mpfr|gmp)")
