@@ -26,6 +26,7 @@ class Addresses:
             FarmUnavailable: neither is there: start a farm or say where one is.
             InputError: an index is named but no store: the settings are incomplete.
         """
+        _check_broker(settings)
         if settings.index_url is None:
             return cls._embedded(settings)
         if settings.store_url is None:
@@ -49,3 +50,18 @@ class Addresses:
                 fix="start one with: celery -A farm up   or set FARM_INDEX_URL and FARM_STORE_URL",
             )
         return cls(up.index_url, up.broker_url, up.result_url, settings.store_url or up.store_url)
+
+
+#: Brokers that carry messages between machines; what Celery takes besides (memory, filesystem) would lose them.
+_BROKERS = ("redis", "rediss", "redis+socket", "sentinel", "amqp", "amqps", "pyamqp")
+
+
+def _check_broker(settings: Settings) -> None:
+    for name, valid in (("broker_url", _BROKERS), ("result_url", (*_BROKERS[:4], "rpc"))):
+        url = getattr(settings, name)
+        scheme = (url or "").partition("://")[0].partition(";")[0]
+        if url is not None and (scheme not in valid or "://" not in url):
+            raise InputError(
+                f"FARM_{name.upper()}: scheme {scheme[:40]!r} is not one that the farm uses",
+                fix=f"use one of: {', '.join(f'{one}://' for one in valid)}",
+            )

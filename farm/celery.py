@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from celery import Celery
+from celery.loaders.app import AppLoader
 
 from farm.addresses import Addresses
 from farm.errors import FarmError
@@ -26,8 +27,30 @@ _MESSAGES_A_TRIP = 500
 _NO_RETRY = {"max_retries": 0, "interval_start": 0, "interval_step": 0, "interval_max": 0, "timeout": 2}
 
 
+class _Loader(AppLoader):  # type: ignore[misc]
+    """Reads no module that CELERY_CONFIG_MODULE names: the farm's settings are its own."""
+
+    def read_configuration(self, env: str = "") -> dict[str, Any]:
+        """Nothing but what is configured here."""
+        return {}
+
+
 class FarmCelery(Celery):  # type: ignore[misc]
-    """Celery, with our result backend even when CELERY_RESULT_BACKEND is set for somebody else."""
+    """Celery, with our own broker, backend and settings whatever the environment says to Celery."""
+
+    loader_cls = _Loader
+
+    def _get_default_loader(self) -> Any:
+        """Not CELERY_LOADER's, which is somebody else's."""
+        return self.loader_cls
+
+    def connection_for_read(self, url: str | None = None, **options: Any) -> Any:
+        """The farm's broker, also when CELERY_BROKER_READ_URL names another."""
+        return super().connection_for_read(url or self.conf.get("broker_url"), **options)
+
+    def connection_for_write(self, url: str | None = None, **options: Any) -> Any:
+        """The farm's broker, also when CELERY_BROKER_WRITE_URL names another."""
+        return super().connection_for_write(url or self.conf.get("broker_url"), **options)
 
     @property
     def backend_cls(self) -> Any:

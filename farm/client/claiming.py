@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import secrets
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from threading import RLock
 from typing import TYPE_CHECKING
 
-from kombu.exceptions import OperationalError
+from kombu.exceptions import KombuError
+from redis.exceptions import RedisError
 
 from farm.addresses import Addresses
 from farm.client.ask import Ask
+from farm.client.connection import public
 from farm.client.part import Part
+from farm.errors import FarmUnavailable
 from farm.index.jobs import Want
 from farm.index.outcomes import Answer, Claimed
 from farm.request.model import Blob
@@ -31,12 +37,17 @@ INLINE_BUDGET_BYTES = 16 * 1024 * 1024
 class Claiming:
     """The claims of one submission."""
 
-    def __init__(self, store: Store, addresses: Addresses, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, store: Store, addresses: Addresses, say: Callable[[str], None], patience_seconds: float = 60
+    ) -> None:
         self._store = store
         self._addresses = addresses
         self._say = say
         self._budget_bytes = INLINE_BUDGET_BYTES
         self._stored: set[bytes] = set()
+        self._patience_seconds = patience_seconds
+        #: Since when the broker does not answer.
+        self._lost_since: float | None = None
 
     @cached_property
     def _application(self) -> Celery:
@@ -65,22 +76,54 @@ class Claiming:
         return False
 
     def send(self, part: Part, owed: Counter[str]) -> None:
-        """Send compile messages; a broker that does not take them is made up for by wake-ups."""
+        """Send compile messages; a broker that does not take them now is made up for by wake-ups."""
         if not owed:
             return
-        from farm.celery import send_compiles  # noqa: PLC0415
-
         try:
-            for queue, count in owed.items():
-                send_compiles(self._application, str(part.namespace), queue, count)
-        except (OperationalError, OSError) as error:
-            self._say(f"the broker does not take compile messages ({error}); they are sent again")
+            with _MESSAGING:
+                from farm.celery import send_compiles  # noqa: PLC0415
+
+                for queue, count in owed.items():
+                    send_compiles(self._application, str(part.namespace), queue, count)
+            self._lost_since = None
+        except _BROKER_ERRORS as error:
+            self._lose(error)
 
     def is_drained(self, queue: str) -> bool:
-        """Whether no message of the queue waits at the broker."""
-        from farm.celery import waiting_messages  # noqa: PLC0415
-
+        """Whether no message of the queue waits at the broker; False when it does not answer."""
         try:
-            return waiting_messages(self._application, queue) == 0
-        except (OperationalError, OSError):
+            with _MESSAGING:
+                from farm.celery import waiting_messages  # noqa: PLC0415
+
+                drained = waiting_messages(self._application, queue) == 0
+            self._lost_since = None
+        except _BROKER_ERRORS as error:
+            self._lose(error)
             return False
+        return drained
+
+    def check_broker(self, queue: str) -> None:
+        """While messages could not be sent: look whether the broker is back.
+
+        Raises:
+            FarmUnavailable: it has been away for longer than the settings allow.
+        """
+        if self._lost_since is None or self.is_drained(queue):
+            return
+        if self._lost_since is not None and time.monotonic() - self._lost_since >= self._patience_seconds:
+            raise FarmUnavailable(
+                f"the broker {public(self._addresses.broker_url)} takes no compile messages",
+                fix="start it, or correct FARM_BROKER_URL",
+            )
+
+    def _lose(self, error: Exception) -> None:
+        if self._lost_since is None:
+            self._lost_since = time.monotonic()
+            self._say(f"the broker does not answer ({error}); trying for {self._patience_seconds:g} s")
+
+
+#: Held around all that imports or uses Celery: a fork in another thread waits, as the child would inherit locks
+#: that nobody there lets go.
+_MESSAGING = RLock()
+os.register_at_fork(before=_MESSAGING.acquire, after_in_parent=_MESSAGING.release, after_in_child=_MESSAGING.release)
+_BROKER_ERRORS = (KombuError, RedisError, OSError)

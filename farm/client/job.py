@@ -96,7 +96,7 @@ class Job:
         asks = self._asks(requests, timeout) if requests else []
         store, settings = self._connection.store, self._connection.settings
         fetcher = Fetcher(store, self._root, self._in_use)
-        claiming = Claiming(store, self._connection.addresses, self._say)
+        claiming = Claiming(store, self._connection.addresses, self._say, settings.reconnect_seconds)
         tending = Tending(settings, self._connection.registry, self._link, claiming)
         results = Compilation(asks, self._link, claiming, tending, fetcher, self._progress).run(timeout, wait)
         self._write_job(fetcher, results)

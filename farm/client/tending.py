@@ -76,6 +76,8 @@ class Tending:
         self._check_workers(asks, now, say)
 
     def _tend_part(self, part: Part, queues: set[str]) -> None:
+        for queue in queues:
+            self._claiming.check_broker(queue)
         if self._is_led:
             return
         self._link.call(part.index.tell)

@@ -16,6 +16,8 @@ from typing import Any, NoReturn
 import click
 from celery.bin.base import CeleryCommand, CeleryOption
 
+# Loaded before Celery puts the user's folder on the path, where a file may have the name of a library of ours.
+import farm.addresses  # noqa: F401
 from farm.errors import FarmError, FarmUnavailable, InputError
 
 INTERRUPTED = 130
@@ -61,6 +63,35 @@ class FarmCommand(CeleryCommand):  # type: ignore[misc]
             sys.exit(1)
         except _lost_index() as error:
             fail(FarmUnavailable(f"the index server was lost meanwhile: {error}", "run the command again"), as_json)
+        except click.ClickException:
+            raise
+        except Exception as error:  # a fault of ours is still one line and one document
+            fail(FarmError(f"internal error: {type(error).__name__}: {error}", "please report this"), as_json)
+
+
+class FarmGroup(click.Group):
+    """A group of commands that reports wrong usage as its commands do."""
+
+    def make_context(self, info_name: Any, args: list[str], parent: Any = None, **extra: Any) -> click.Context:
+        """Parse the group's own part."""
+        as_json = "--json" in args
+        try:
+            context = super().make_context(info_name, args, parent, **extra)
+        except click.UsageError as error:
+            if not as_json:
+                raise
+            fail(InputError(error.format_message(), f"see: celery -A farm {info_name} --help"), as_json)
+        context.meta["farm.json"] = as_json
+        return context
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Find the sub-command and run it."""
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            if not ctx.meta.get("farm.json"):
+                raise
+            fail(InputError(error.format_message(), f"see: celery -A farm {ctx.info_name} --help"), True)
 
 
 def _lost_index() -> type[Exception]:

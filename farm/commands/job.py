@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from celery.bin.base import CeleryOption, handle_preload_options
 
-from farm.commands.base import FarmCommand, json_option, write_json
+from farm.commands.base import FarmCommand, FarmGroup, json_option, write_json
 
 if TYPE_CHECKING:
     from farm.client.connection import Connection
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _SHOWN_FAILURES = 5
 
 
-@click.group("job")
+@click.group("job", cls=FarmGroup)
 def job() -> None:
     """See the jobs that live, wait for one, or end it for all its members."""
 

@@ -11,7 +11,7 @@ import click
 from celery.bin.base import CeleryOption, handle_preload_options
 
 from farm.client.localnames import as_text
-from farm.commands.base import FarmCommand, json_option, write_json
+from farm.commands.base import FarmCommand, FarmGroup, json_option, write_json
 from farm.errors import FarmError, InputError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _dir_option = click.option(
 _soc_option = click.option("--soc", cls=CeleryOption, help_group="Which", help="Only this processor type.")
 
 
-@click.group("local")
+@click.group("local", cls=FarmGroup)
 def local() -> None:
     """Look at this node's own kernel folder, and clear it."""
 

@@ -39,7 +39,9 @@ def _option(*names: str, **attributes: Any) -> Any:
     help="Answer after S seconds, whatever is pending.",
 )
 @_option("--no-wait", is_flag=True, help="Have compiled what is absent and return; see: celery -A farm job wait.")
-@_option("--hold", type=click.FloatRange(min=0), default=0, metavar="S", help="Keep the pins S seconds longer.")
+@_option(
+    "--hold", type=click.FloatRange(min=0, max=31536000), default=0, metavar="S", help="Keep the pins S seconds longer."
+)
 @json_option
 @click.pass_context
 @handle_preload_options

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from celery.bin.base import CeleryOption, handle_preload_options
 
-from farm.commands.base import FarmCommand, json_option, write_json
+from farm.commands.base import FarmCommand, FarmGroup, json_option, write_json
 from farm.errors import InputError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _SHOWN_DIGITS = 12
 
 
-@click.group("toolchain")
+@click.group("toolchain", cls=FarmGroup)
 def toolchain() -> None:
     """See which toolchains workers offer, and choose the version that new jobs use."""
 

@@ -160,3 +160,36 @@ def test_an_ended_command_still_writes_one_document(tmp_path: Path, number: int,
             stdout, _ = submit.communicate(timeout=20)
         assert submit.returncode == code
         assert set(json.loads(stdout)) == {"error"}
+
+
+def test_a_broker_that_is_away_ends_the_submission_after_the_bound(tmp_path: Path) -> None:
+    with running(tmp_path) as kit:
+        away = {"FARM_BROKER_URL": "redis://127.0.0.1:1/0", "FARM_RECONNECT_SECONDS": "3"}
+        done = kit.submit(kit.manifest(op(kit, "one")), **away)
+        assert done.returncode == 3
+        assert "127.0.0.1:1" in json.loads(done.stdout)["error"]["message"]
+        done = kit.submit(kit.manifest(op(kit, "one")), FARM_BROKER_URL="memory://")
+        assert done.returncode == 2
+        assert "FARM_BROKER_URL" in json.loads(done.stdout)["error"]["message"]
+
+
+def test_settings_of_other_celery_projects_and_names_of_our_libraries(tmp_path: Path) -> None:
+    foreign = {"CELERY_CONFIG_MODULE": "nosuch", "CELERY_LOADER": "nosuch", "CELERY_BROKER_WRITE_URL": "x://y"}
+    with running(tmp_path) as kit:
+        for name in ("pydantic", "pydantic_core", "redis", "obstore", "msgpack", "fractions", "yaml"):
+            (tmp_path / f"{name}.py").write_text("raise RuntimeError('the file of the user was imported')\n")
+        celery = str(Path(sys.executable).with_name("celery"))
+        done = subprocess.run(
+            [celery, "-A", "farm", "submit", str(kit.manifest(op(kit, "one"))), "--json",
+             "--op-compiler-cache-dir", str(tmp_path / "k")],
+            env=kit.env | foreign, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_wrong_usage_of_a_group_is_one_document(tmp_path: Path) -> None:
+    celery = [sys.executable, "-P", "-m", "celery", "-A", "farm"]
+    for words in (["cache", "nosuch", "--json"], ["cache", "--json"], ["job", "nosuch", "--json"]):
+        done = subprocess.run([*celery, *words], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 2, words
+        assert set(json.loads(done.stdout)) == {"error"}

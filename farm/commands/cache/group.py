@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from celery.bin.base import CeleryOption
 
+from farm.commands.base import FarmGroup
+
 if TYPE_CHECKING:
     from farm.client.connect import Farm
     from farm.index.index import Index
@@ -15,7 +17,7 @@ cache_option = click.option("--cache", cls=CeleryOption, help_group="Which", hel
 soc_option = click.option("--soc", cls=CeleryOption, help_group="Which", help="Only this processor type.")
 
 
-@click.group("cache")
+@click.group("cache", cls=FarmGroup)
 def cache() -> None:
     """Look after the shared kernel cache."""
 
