@@ -18,8 +18,16 @@ _DISK_FULL = re.compile(r"No space left on device|Disk quota exceeded")
 _CRASHED = re.compile(
     r"internal compiler error|PLEASE submit a bug report|signal terminated program|"
     r"virtual memory exhausted|out of memory|cannot allocate memory|std::bad_alloc|^MemoryError\b|"
-    r"Segmentation fault|error while loading shared libraries",
+    r"Segmentation fault|error while loading shared libraries|terminated with signal|memory exhausted|"
+    r"cannot execute\b|cannot create temporary file|Resource temporarily unavailable|Too many open files|"
+    r"Input/output error|Stale file handle",
     re.IGNORECASE | re.MULTILINE,
+)
+#: A file that is there but can not be read: said about the place of its #include, and yet the compiler's own word.
+_UNREADABLE = re.compile(
+    r"fatal error: [^\n]+: (?:Input/output error|Stale file handle|Too many open files|"
+    r"Resource temporarily unavailable|Cannot allocate memory)$",
+    re.MULTILINE,
 )
 #: A message about a place in the source quotes it: what it says of memory or disks is not the compiler's.
 #: NVIDIA's compilers write file(line): error: ... and quote the source in the lines below, set off by blanks.
@@ -98,7 +106,7 @@ def _crash(ending: Ending, log: str) -> str | None:
     """A compiler that ended badly below a driver or a shell that ended well."""
     if ending.code in _SHELL_CODES:
         return _by_signal(_SHELL_CODES[ending.code], ending)
-    if crash := _CRASHED.search(_QUOTES_SOURCE.sub("", log)):
+    if crash := _CRASHED.search(_QUOTES_SOURCE.sub("", log)) or _UNREADABLE.search(log):
         line = next(line for line in log.splitlines() if crash[0] in line)
         return f"the compiler crashed: {line.strip()[:MESSAGE_CAP_CHARACTERS]}"
     return None

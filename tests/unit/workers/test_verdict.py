@@ -68,6 +68,14 @@ def test_the_compilers_own_no() -> None:
         ({}, "cc1plus: out of memory allocating 65536 bytes after a total of 1 bytes\n", "out of memory"),
         ({}, "virtual memory exhausted: Cannot allocate memory\n", "virtual memory exhausted"),
         ({}, "Traceback (most recent call last):\nMemoryError\n", "MemoryError"),
+        ({}, "collect2: fatal error: ld terminated with signal 9 [Killed]\n", "terminated with signal 9"),
+        ({}, "g++: fatal error: cannot execute 'cc1plus': execvp: No such file or directory\n", "cannot execute"),
+        ({}, "sh: fork: retry: Resource temporarily unavailable\n", "Resource temporarily unavailable"),
+        ({}, "cc1plus: fatal error: source.cpp: Too many open files\n", "Too many open files"),
+        ({}, "k.cpp:1:10: fatal error: /usr/include/stdio.h: Input/output error\n", "Input/output error"),
+        ({}, "/usr/bin/ld: /lib/x/crti.o: Stale file handle\n", "Stale file handle"),
+        ({}, "/usr/bin/ld: final link failed: memory exhausted\n", "memory exhausted"),
+        ({}, "/usr/bin/ld: x.o: Cannot allocate memory\n", "Cannot allocate memory"),
         ({}, "fatal error: writing x.s: No space left on device\n", "disk / is full: fatal error: writing"),
     ],
 )  # fmt: skip
@@ -81,6 +89,8 @@ def test_trouble_that_another_try_may_not_meet(fields: dict[str, Any], log: str,
     "log",
     [
         'source.cpp:1:2: error: #error "No space left on device"\n    1 | #error "No space left on device"\n',
+        'source.cpp:1:2: error: #error "Stale file handle"\n    1 | #error "Stale file handle"\n',
+        "source.cpp:1:10: fatal error: x: Input/output error: No such file or directory\n",
         "source.cpp:7:1: error: 'out of memory' was not declared\n    7 | out of memory;\n",
     ],
 )
