@@ -29,7 +29,24 @@ _DIRECTIVE = re.compile(
     + rb'(?:"([^"\n]+)"|<(/[^>\n]+)>)',
     re.MULTILINE,
 )
-_QUESTION = re.compile(rb'__has_(?:include_next|include|embed)[ \t]*+\([ \t]*+(?:"([^"\n]+)"|<(/[^>\n]+)>)')
+_QUESTION = re.compile(
+    rb"__has_(?:include_next|include|embed)" + _GAP + rb"\(" + _GAP + rb'(?:"([^"\n]+)"|<(/[^>\n]+)>)'
+)
+# Both are for text without comments. A macro that stands in for __has_include itself asks for nothing.
+_COMPUTED = re.compile(
+    rb"^[ \t\f\v]*+(?:#|%:)[ \t\f\v]*+(?:include_next|include|import|embed)\b[ \t\f\v]*+([^\"<\s][^\n]*)", re.MULTILINE
+)
+_COMPUTED_QUESTION = re.compile(
+    rb"(?<!define )(?<!define\t)__has_(?:include_next|include|embed)[ \t\f\v]*+\([ \t\f\v]*+([^\"<\s)][^\n)]*)"
+)
+# Literals are matched so that a comment mark inside one is none.
+_COMMENT_OR_LITERAL = re.compile(
+    rb"//[^\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/)?"
+    rb'|"(?:[^"\\\n]|\\.)*+"?'
+    rb"|'(?:[^'\\\n]|\\.)*+'?"
+)
+_WORDS = re.compile(rb"include|import|embed")
+_CONTINUED_LINES = re.compile(rb"^(?:[^\n]*\\\r?\n)++[^\n]*", re.MULTILINE)
 _CONTINUED = re.compile(rb"\\\r?\n")
 
 
@@ -39,6 +56,8 @@ class Text:
 
     blob: Blob
     includes: tuple[str, ...]
+    #: Line number and text of the first name that only a preprocessor could know, as in ``#include MACRO``.
+    computed: tuple[int, str] | None = None
 
 
 def scan(blob: Blob, data: bytes, where: str) -> Text:
@@ -47,7 +66,8 @@ def scan(blob: Blob, data: bytes, where: str) -> Text:
     Raises:
         FieldError: an include by absolute path, whose content on a worker no key could know.
     """
-    joined = _CONTINUED.sub(b"", data.removeprefix(b"\xef\xbb\xbf"))
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    joined = _CONTINUED.sub(b"", data)
     names: dict[str, None] = {}
     for pattern in (_DIRECTIVE, _QUESTION):
         for quoted, angled in pattern.findall(joined):
@@ -58,7 +78,45 @@ def scan(blob: Blob, data: bytes, where: str) -> Text:
                     "include it by a relative name, or name its folder in include_dirs",
                 )
             names[os.fsdecode(raw)] = None
-    return Text(blob, tuple(names))
+    # Most files say none of the words, and need no second look.
+    return Text(blob, tuple(names), _computed(data) if _WORDS.search(joined) else None)
+
+
+def check_written_out(text: Text, where: str) -> None:
+    """Refuse a file with a computed include: what it names would not travel, and the worker may find another.
+
+    Raises:
+        FieldError: names file and line; ``field`` is for the caller to add.
+    """
+    if text.computed is not None:
+        line, name = text.computed
+        raise FieldError(
+            f"{where} line {line} includes {shown(name)}, which can not be followed",
+            "write the file's name out, in quotes or angle brackets",
+        )
+
+
+def _computed(data: bytes) -> tuple[int, str] | None:
+    plain = _COMMENT_OR_LITERAL.sub(_without_comment, _CONTINUED_LINES.sub(_as_one_line, data.replace(b"\v", b" ")))
+    found = min(filter(None, (one.search(plain) for one in (_COMPUTED, _COMPUTED_QUESTION))), key=_start, default=None)
+    if found is None:
+        return None
+    before = plain[: found.start(1)]
+    return before.count(b"\n") + before.count(b"\v") + 1, os.fsdecode(found[1].strip())
+
+
+def _start(match: re.Match[bytes]) -> int:
+    return match.start(1)
+
+
+def _as_one_line(lines: re.Match[bytes]) -> bytes:
+    """Continued lines joined, and as many empty ones after them: later lines keep their numbers."""
+    return _CONTINUED.sub(b"", lines[0]) + b"\n" * lines[0].count(b"\n")
+
+
+def _without_comment(match: re.Match[bytes]) -> bytes:
+    """A blank, and for each line of a comment a \\v: a blank too, so that a directive may go on after it."""
+    return b" " + b"\v" * match[0].count(b"\n") if match[0].startswith((b"//", b"/*")) else match[0]
 
 
 def follow(folder: Path, main: Text, beside: Mapping[str, Text], read: Callable[[Path, str], Text]) -> dict[str, Blob]:

@@ -19,6 +19,8 @@ from farm.request.values import FieldError, join, printable, shown, within
 VERSION = 1
 STDIN = "-"
 MAX_MANIFEST_BYTES = 64 * 2**20
+#: Toolchains whose compiler follows includes, computed ones too.
+_PREPROCESSING = ("host", "cuda")
 
 
 def load(path: str | os.PathLike[str], *, soc: str | None = None, toolchain: str | None = None) -> list[Request]:
@@ -112,7 +114,7 @@ def _request(op: OperatorFields, soc: str | None, toolchain: str | None, fingerp
         path, executable = reader.executable(argv[0])
         options = {**options, "argv": [path, *argv[1:]]}
     with within("source"):
-        source = reader.source(op.source)
+        source = reader.source(op.source, written_out=toolchain in _PREPROCESSING)
     return Request(
         name=op.name,
         type=op.type,

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from farm.request.executables import executable_digest
 from farm.request.filenames import MAX_FOLDERS_UP, relative_name
 from farm.request.files import file_sha256, read_file
-from farm.request.includes import Text, follow, scan
+from farm.request.includes import Text, check_written_out, follow, scan
 from farm.request.manifest_fields import SourceFields
 from farm.request.model import MAX_INCLUDE_BYTES, MAX_SOURCE_BYTES, Blob, Source, check_include_set
 from farm.request.trees import depends_sha256, include_files
@@ -31,15 +31,18 @@ class Reader:
         self._depends: dict[str, bytes] = {}
         self._executables: dict[str, tuple[str, bytes]] = {}
 
-    def source(self, given: SourceFields) -> Source:
+    def source(self, given: SourceFields, *, written_out: bool = False) -> Source:
         """The operator's source with all that travels along with it.
+
+        Args:
+            written_out: refuse computed includes (``#include MACRO``) where something beside could be meant.
 
         Raises:
             FieldError: names the field below ``source`` that is wrong.
         """
-        same = (given.path, given.text, tuple(given.files.items()), tuple(given.include_dirs))
+        same = (given.path, given.text, tuple(given.files.items()), tuple(given.include_dirs), written_out)
         if same not in self._sources:
-            self._sources[same] = self._read_source(given)
+            self._sources[same] = self._read_source(given, written_out)
         return self._sources[same]
 
     def depends(self, names: list[str]) -> dict[str, bytes]:
@@ -76,7 +79,7 @@ class Reader:
                 self._executables[argv0] = str(path), executable_digest(path, content)
         return self._executables[argv0]
 
-    def _read_source(self, given: SourceFields) -> Source:
+    def _read_source(self, given: SourceFields, written_out: bool) -> Source:
         if (given.path is None) == (given.text is None):
             raise FieldError("must have exactly one of path and text", "give the file's path, or its text")
         beside = {
@@ -91,7 +94,12 @@ class Reader:
         path = self._path(given.path, "path")
         with within("path"):
             main = self._read(path, given.path, MAX_SOURCE_BYTES)
-            files = follow(path.parent, main, beside, self._read)
+            # Not asked of include folders, which travel whole, nor of a text: nothing lies beside it.
+            read = self._read_written_out if written_out else self._read
+            if written_out:
+                for name, text in ((given.path, main), *beside.items()):
+                    check_written_out(text, name)
+            files = follow(path.parent, main, beside, read)
         suffix = PurePosixPath(given.path).suffix
         return Source(suffix if _SUFFIX.fullmatch(suffix) else "", main.blob, files, include_dirs)
 
@@ -109,6 +117,11 @@ class Reader:
             data = read_file(path, "", limit_bytes)
             self._texts[str(path)] = scan(Blob.of(data), data, where)
         return self._texts[str(path)]
+
+    def _read_written_out(self, path: Path, where: str) -> Text:
+        text = self._read(path, where)
+        check_written_out(text, where)
+        return text
 
     def _include_dir(self, name: str, at: int) -> dict[str, Blob]:
         if name not in self._include_dirs:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
+from farm.errors import InputError
 from tests.unit.request.conftest import Project
 
 
 def test_headers_are_followed_relative_to_who_includes(project: Project) -> None:
-    project.file("k/add.cu", '#include "sub/a.h"\n#include <vector>\n#include "not-there.h"\n#include MACRO\n')
+    project.file("k/add.cu", '#include "sub/a.h"\n#include <vector>\n#include "not-there.h"\n')
     project.file("k/sub/a.h", '#include "b.h"\n#include "../../up/c.h"\n#include "a.h"\n')
     project.file("k/sub/b.h", '#include "./../sub//a.h"\n')
     project.file("up/c.h", '#include "../k/add.cu"\n#include "d/e.h"\n')
@@ -47,6 +49,8 @@ def test_headers_are_followed_relative_to_who_includes(project: Project) -> None
         ('const char x[] = {\n#embed "h.h"\n};', True),
         ('#if __has_include("h.h")', True),
         ('#if defined(X) && __has_include ( "h.h" )', True),
+        ('#if __has_include /**/ ( /* x */ "h.h" )', True),
+        ('#if __has_include\t(\\\n"h.h")', True),
         ("#include <h.h>", False),
         ('// #include "h.h"', False),
         ('x = "#include \\"h.h\\"";', False),
@@ -71,6 +75,53 @@ def test_an_include_by_absolute_path_is_refused(project: Project, refused: Any) 
         project.op["source"] = {"text": "", "include_dirs": ["k"]}
         assert "operator 'add': field source.include_dirs[0]: half.h includes '/" in refused()
         project.op["source"] = {"path": "k/add.cu"}
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("#include MACRO", 1),
+        ("\n/*\n*/ # /* a\n */ include /* b */ NAME(x) // c\n", 4),
+        ("a\\\nb\n%:inc\\\r\nlude M\n", 3),
+        ("#include_next M", 1),
+        ("#embed M", 1),
+        ('#if __has_include("x.h") || __has_include(M)', 1),
+        ("int x; // /*\n#if __has_include /**/ ( /**/ M)", 2),
+        ('char x[] = "/*"; char y = \'"\';\n#include M', 2),
+    ],
+)
+def test_a_computed_include_is_refused(project: Project, refused: Any, text: str, line: int) -> None:
+    project.file("k/half.h", text)
+    for toolchain in ("host", "cuda"):
+        project.op["toolchain"] = toolchain
+        told = refused()
+        assert f"operator 'add': field source.path: half.h line {line} includes " in told
+        assert "can not be followed (write the file's name out" in told
+        project.op["source"] = {"path": "k/half.h"}
+        assert f"field source.path: k/half.h line {line} includes " in refused()
+        project.op["source"] = {"path": "k/add.cu", "files": {"x.h": text}}
+        assert f"field source.path: x.h line {line} includes " in refused()
+        for unaffected in ({"text": text}, {"text": "", "include_dirs": ["k"]}):
+            project.op["source"] = unaffected
+            project.load()
+        project.op["source"] = {"path": "k/add.cu"}
+    project.op["toolchain"] = "other"
+    project.load()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#include <vector>\n#include\n#include /* x */ <map> // M",
+        "/*\n#include M\n*/\n// #include M\n",
+        "#ifndef __has_include\n#define __has_include(x) 0\n#endif",
+        "#if defined(__has_include) && (1)\n#includes M",
+        '#if __has_include(<vector>) && __has_include( /**/ "x.h")',
+    ],
+)
+def test_what_is_no_computed_include(project: Project, text: str) -> None:
+    project.file("k/half.h", text)
+    project.load()
 
 
 def test_an_include_far_up_is_refused(project: Project, refused: Any) -> None:
@@ -100,10 +151,25 @@ def test_given_files_come_before_those_on_disk(project: Project) -> None:
 
 
 def test_a_very_long_line_is_scanned_once(project: Project) -> None:
-    for piece in ("/**/", "/*", " ", "/* * ", "#include ", "__has_include(", "#include /*", "\\\n", "/*\n", "#\n"):
-        project.file("k/half.h", piece * (2**21 // len(piece)))
+    for piece in (
+        "/**/",
+        "/*",
+        " ",
+        "/* * ",
+        "#include ",
+        "__has_include(",
+        "#include /*",
+        "\\\n",
+        "/*\n",
+        "#\n",
+        "'",
+        "/",
+        '"/*',
+    ):
+        project.file("k/half.h", "#include <x>\n" + piece * (2**21 // len(piece)))
         begun = time.monotonic()
-        project.load()
+        with suppress(InputError):  # some are computed includes
+            project.load()
         assert time.monotonic() - begun < 2
 
 
