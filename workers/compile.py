@@ -39,6 +39,7 @@ from workers.patience import Patience
 from workers.runner import Compiled, Stop
 from workers.scratch import ScratchArea
 from workers.toolchains import Toolchain
+from workers.verdict import OwnTrouble
 
 logger = logging.getLogger(__name__)
 
@@ -64,6 +65,8 @@ class Compiler:
     store_patience: Patience
     #: Sends one compile message to a queue of a namespace.
     send: Callable[[Namespace, str], None]
+    #: How long a slot takes no claim after trouble of the worker's own.
+    rest_seconds: float = 0
 
     def serve(self, namespace: Namespace, queue: str) -> None:
         """Take the next claim of a queue and bring it to an end; nothing when there is none.
@@ -84,9 +87,22 @@ class Compiler:
             return
         try:
             with self.leases.hold(index, taken.claim) as stop:
-                self._end(index, taken, stop, self._attempt(namespace, taken, self.toolchains[queue], stop))
+                result = self._attempt(namespace, taken, self.toolchains[queue], stop)
+                self._end(index, taken, stop, result)
         except (RedisError, OSError) as error:
             logger.error("claim %s is given up: %s; its lease lapses", taken.claim.key.hex()[:12], error)
+        else:
+            self._rest(result)
+
+    def _rest(self, result: Outcome) -> None:
+        """Leave the claim that was queued again, and the next ones, to other workers.
+
+        A worker whose disk is full fails at once: it would take claim after claim and spend all their attempts,
+        while healthy workers are busy compiling.
+        """
+        if isinstance(result, OwnTrouble) and self.rest_seconds and not self.patience.stopping.is_set():
+            logger.warning("taking no claim for %g s: %s", self.rest_seconds, result.message)
+            self.patience.stopping.wait(self.rest_seconds)
 
     def _attempt(self, namespace: Namespace, taken: Taken, toolchain: Toolchain, stop: Stop) -> Outcome:
         """Compile and put the bundle into the store; everything but the index."""
@@ -97,10 +113,10 @@ class Compiler:
         except InputError as error:
             return Failure("rejected", str(error))
         except FarmError as error:
-            return Failure("transient", str(error))
+            return OwnTrouble("transient", str(error))
         except Exception as error:  # a fault of ours must not cost the claim its lease, three times
             logger.exception("compiling %s failed", taken.claim.key.hex()[:12])
-            return Failure("transient", f"the worker itself failed: {error!r}")
+            return OwnTrouble("transient", f"the worker itself failed: {error!r}")
 
     def _make(self, namespace: Namespace, taken: Taken, toolchain: Toolchain, stop: Stop) -> Record | Failure:
         started = time.time()

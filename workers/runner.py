@@ -20,6 +20,7 @@ from workers.keeping import Ending, Keeping, Limits
 from workers.outputs import BadOutputs, collect
 from workers.scratch import Scratch, ScratchArea
 from workers.toolchains.protocol import Command, Toolchain
+from workers.verdict import OwnTrouble
 
 StopReason = Literal["lost", "unwanted", "shutdown"]
 
@@ -74,8 +75,8 @@ def compile(
         return Failure("rejected", str(error))
     except OSError as error:
         if error.errno in FULL:
-            return Failure("transient", str(disk_full(area.folder, error.errno)))
-        return Failure("transient", f"the worker could not run the compile (scratch {area.folder}): {error}")
+            return OwnTrouble("transient", str(disk_full(area.folder, error.errno)))
+        return OwnTrouble("transient", f"the worker could not run the compile (scratch {area.folder}): {error}")
 
 
 def _run(command: Command, scratch: Scratch, limits: Limits, stop: Stop) -> Compiled | Failure:
@@ -96,8 +97,9 @@ def _accept(command: Command, scratch: Scratch, ending: Ending, log: str) -> Com
         files = collect(scratch.out, command.outputs)
     except BadOutputs as error:
         if full := verdict.space_trouble(log, scratch.root):
-            return Failure("transient", full, verdict.tail(log))
+            return OwnTrouble("transient", full, verdict.tail(log))
         return Failure("rejected", f"the compiler exited 0 but {error}", verdict.tail(log))
     if objection := command.review():
-        return objection
+        own = objection.kind == "transient"  # the toolchain is not what it was: so it will be for the next one
+        return OwnTrouble(objection.kind, objection.message, objection.log_tail) if own else objection
     return Compiled(files, verdict.tail(log), round(ending.seconds * 1000))

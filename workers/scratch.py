@@ -19,6 +19,7 @@ import re
 import shutil
 import stat
 import tempfile
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -109,6 +110,7 @@ class ScratchArea:
     def __init__(self, folder: Path, lock_fd: int) -> None:
         self.folder = folder
         self._lock_fd = lock_fd
+        self._opening = threading.Lock()
 
     @classmethod
     def open(cls, parent: Path | None = None) -> ScratchArea:
@@ -117,27 +119,35 @@ class ScratchArea:
         Raises:
             FarmRefused: the parent folder can not be used, or is somebody else's; the operator sets TMPDIR.
         """
-        base = (parent or Path(tempfile.gettempdir())) / f"opfarm-{os.getuid()}"
-        try:
-            _claim_base(base)
-            base = base.resolve()
-            with _locked(base / "lock"):
-                _remove_strays(base)
-                folder = Path(tempfile.mkdtemp(prefix="worker-", dir=base))
-                lock_fd = _try_lock(folder / "lock")
-        except OSError as error:
-            raise _unusable(base, error.strerror or str(error)) from None
-        assert lock_fd is not None
-        return cls(folder, lock_fd)
+        return cls(*_open((parent or Path(tempfile.gettempdir())) / f"opfarm-{os.getuid()}"))
 
     @contextmanager
     def fresh(self) -> Iterator[Path]:
-        """An empty folder for one compile, removed whatever happens in it."""
-        root = Path(tempfile.mkdtemp(prefix="compile-", dir=self.folder))
+        """An empty folder for one compile, removed whatever happens in it.
+
+        Raises:
+            OSError: the disk's own.
+            FarmRefused: somebody took the place of the folder that was removed below the worker.
+        """
+        try:
+            root = self._folder()
+        except FileNotFoundError:  # a cleaner of temporary files came by; the compiles of other threads fail
+            self._open_again()
+            root = self._folder()
         try:
             yield root
         finally:
             remove_tree(root)
+
+    def _folder(self) -> Path:
+        return Path(tempfile.mkdtemp(prefix="compile-", dir=self.folder))
+
+    def _open_again(self) -> None:
+        with self._opening:
+            if not self.folder.exists():  # else another thread was faster
+                folder, lock_fd = _open(self.folder.parent)
+                os.close(self._lock_fd)
+                self.folder, self._lock_fd = folder, lock_fd
 
     def close(self) -> None:
         """Remove all of it; safe to repeat."""
@@ -145,6 +155,21 @@ class ScratchArea:
             remove_tree(self.folder)
             os.close(self._lock_fd)
             self._lock_fd = -1
+
+
+def _open(base: Path) -> tuple[Path, int]:
+    """A worker's folder below ``base``, and the lock that it is held by."""
+    try:
+        _claim_base(base)
+        base = base.resolve()
+        with _locked(base / "lock"):
+            _remove_strays(base)
+            folder = Path(tempfile.mkdtemp(prefix="worker-", dir=base))
+            lock_fd = _try_lock(folder / "lock")
+    except OSError as error:
+        raise _unusable(base, error.strerror or str(error)) from None
+    assert lock_fd is not None
+    return folder, lock_fd
 
 
 def remove_tree(folder: Path) -> None:

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import re
 import signal
+from dataclasses import dataclass
 from pathlib import Path
 
 from farm.index.outcomes import Failure
 from farm.store.disk import mount_point
 from workers.keeping import Ending, Limits
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTrouble(Failure):
+    """Trouble of this worker and not of the request: the next one may well meet it here too."""
+
 
 MESSAGE_CAP_CHARACTERS = 500
 LOG_TAIL_CAP_BYTES = 8 << 10
@@ -76,8 +83,11 @@ def judge(ending: Ending, log: str, limits: Limits, disk: Path) -> Failure:
     """The failure that an ending without a kernel stands for; ``log`` is the cleaned one."""
     if ending.outcome == "cancelled":
         return Failure("cancelled", "the compile was stopped", tail(log))
-    if trouble := _not_the_compilers_word(ending, log, limits) or space_trouble(log, disk) or _crash(ending, log):
-        return Failure("transient", trouble, tail(log))
+    if full := space_trouble(log, disk):
+        return OwnTrouble("transient", full, tail(log))
+    if trouble := _not_the_compilers_word(ending, log, limits) or _crash(ending, log):
+        kind = OwnTrouble if ending.outcome == "not_started" else Failure
+        return kind("transient", trouble, tail(log))
     said = first_error(log) or "the compiler said nothing"
     return Failure("rejected", f"{said} (exit code {ending.code})", tail(log))
 

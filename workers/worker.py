@@ -32,6 +32,8 @@ logger = logging.getLogger(__name__)
 
 #: An outage that a job waits out is short against one that a finished compile is kept for.
 PATIENCE_FACTOR = 10
+#: A slot in trouble rests long against what a healthy worker needs to come for the claim, and short for people.
+REST_FRACTION = 4
 
 
 class CompileWorker:
@@ -75,6 +77,7 @@ class CompileWorker:
             patience=Patience(settings.reconnect_seconds * PATIENCE_FACTOR, self._stopping),
             store_patience=Patience(settings.reconnect_seconds, self._stopping),
             send=send,
+            rest_seconds=settings.claim_lease_seconds / REST_FRACTION,
         )
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -121,6 +122,23 @@ def test_a_message_without_a_claim_does_nothing(bench: Bench) -> None:
     bench.serve()
     bench.serve()
     assert bench.redis.hget(f"{bench.index.prefix}meta", "compiles") == b"1"
+
+
+def test_a_worker_in_trouble_reports_it_and_then_rests(bench: Bench) -> None:
+    name = bench.claim(shell("echo x > $OUT/a.o"))
+    bench.claim(shell("exit 1"))
+    sick = ScratchArea(Path("/proc/nowhere"), -1)
+    slot = threading.Thread(target=lambda: bench.serve(area=sick, rest_seconds=60))
+    slot.start()
+    while not bench.sent:
+        time.sleep(0.01)
+    assert slot.is_alive()
+    for _ in range(2):  # the healthy worker, meanwhile, also finds the claim that was queued again
+        bench.serve(rest_seconds=60)
+    assert isinstance(bench.ask(name), Hit)
+    bench.stopping.set()
+    slot.join(timeout=5)
+    assert not slot.is_alive()
 
 
 def test_a_source_that_travelled_through_the_store(bench: Bench) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,20 @@ def test_a_fresh_folder_is_gone_afterwards_whatever_was_done_in_it(tmp_path: Pat
     area.close()
     assert not area.folder.exists()
     assert tmp_path.exists()
+
+
+@pytest.mark.parametrize("removed", ["the worker's folder", "all of them"])
+def test_an_area_that_a_cleaner_removed_is_made_again(removed: str, tmp_path: Path) -> None:
+    area = ScratchArea.open(tmp_path)
+    gone = area.folder
+    shutil.rmtree(gone if removed == "the worker's folder" else gone.parent)
+    with area.fresh() as first, area.fresh() as second:
+        assert first.parent == second.parent == area.folder != gone
+        another = ScratchArea.open(tmp_path)
+        assert first.exists(), "its lock is held"
+    another.close()
+    area.close()
+    assert tree(tmp_path) == [f"opfarm-{os.getuid()}/lock"]
 
 
 def test_strays_of_dead_workers_are_removed_and_the_livings_are_not(tmp_path: Path) -> None:
