@@ -20,11 +20,11 @@ MAX_DEPENDS_FILES = 200_000
 def include_files(root: Path, field: str) -> Iterator[tuple[str, Path, int]]:
     """Every regular file below an include folder: relative name, path, size in bytes.
 
-    Symbolic links are followed only to what lies in the folder itself; others are left out, as are pipes and
-    devices.
+    Symbolic links are followed only to what lies in the folder itself; those that lead to nothing, pipes and
+    devices are left out.
 
     Raises:
-        FieldError: not a folder, unreadable, or too many files.
+        FieldError: not a folder, unreadable, too many files, or a link to a file or folder outside.
     """
     return _walk(root, field, inside_only=True, limit_files=MAX_INCLUDE_FILES)
 
@@ -73,9 +73,10 @@ def _walk(root: Path, field: str, *, inside_only: bool, limit_files: int) -> Ite
                     field,
                 )
             real = os.path.realpath(entry.path) if entry.is_symlink() else f"{above[-1].rstrip('/')}/{entry.name}"
-            if inside_only and not real.startswith(real_root.rstrip("/") + "/"):
-                continue
             mode, size_bytes = _mode_and_size(entry)
+            if inside_only and real != real_root and not real.startswith(real_root.rstrip("/") + "/"):
+                _check_leads_nowhere(entry, mode, field)
+                continue
             if stat.S_ISREG(mode):
                 yield below + entry.name, Path(entry.path), size_bytes
             elif stat.S_ISDIR(mode) and real not in above:
@@ -90,6 +91,16 @@ def _entries(folder: Path, field: str) -> list[os.DirEntry[str]]:
         raise FieldError(f"{shown(str(folder))} is not a folder", "name a folder", field) from None
     except OSError as error:
         raise unreadable(folder, field, error) from None
+
+
+def _check_leads_nowhere(link: os.DirEntry[str], mode: int, field: str) -> None:
+    """A compiler here would follow the link; a worker, without what lies there, might find another header."""
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+        raise FieldError(
+            f"{shown(link.path)} is a symbolic link that leads out of the folder",
+            "put a copy there, or name the folder it leads to in include_dirs",
+            field,
+        )
 
 
 def _mode_and_size(entry: os.DirEntry[str]) -> tuple[int, int]:

@@ -180,12 +180,10 @@ def test_content_is_taken_byte_for_byte(project: Project) -> None:
 
 
 def test_include_folders_keep_their_order_and_hold_all_regular_files(project: Project) -> None:
-    project.put(**{"inc/a.h": "1", "inc/s/b.hpp": "2", "inc/.hidden": "3", "other/a.h": "4", "outside.h": "no"})
+    project.put(**{"inc/a.h": "1", "inc/s/b.hpp": "2", "inc/.hidden": "3", "other/a.h": "4"})
     inc = project.folder / "inc"
     (inc / "in.h").symlink_to("a.h")
     (inc / "alias").symlink_to("s")
-    (inc / "out.h").symlink_to(project.folder / "outside.h")
-    (inc / "up").symlink_to("..")
     (inc / "self").symlink_to(".")
     (inc / "s/loop").symlink_to("loop")
     (inc / "broken").symlink_to("nowhere")
@@ -200,6 +198,21 @@ def test_include_folders_keep_their_order_and_hold_all_regular_files(project: Pr
         "alias/b.hpp": b"2",
     }
     assert {name: blob.data for name, blob in second.items()} == {"a.h": b"4"}
+
+
+def test_a_link_out_of_an_include_folder_is_refused(project: Project, refused: Any) -> None:
+    project.put(**{"inc/s/a.h": "1", "outside.h": "no"})
+    project.op["source"]["include_dirs"] = ["inc"]
+    for target in ("../../outside.h", "../../k", "../..", str(project.folder / "outside.h")):
+        link = project.folder / "inc/s/link"
+        link.symlink_to(target)
+        line = refused()
+        assert "operator 'add': field source.include_dirs[0]: " in line
+        assert "inc/s/link' is a symbolic link that leads out of the folder" in line
+        link.unlink()
+    (project.folder / "inc/null").symlink_to("/dev/null")
+    (project.folder / "inc/gone").symlink_to("../gone")
+    assert [*project.load().source.include_dirs[0]] == ["s/a.h"]
 
 
 def test_a_wrong_include_folder(project: Project, refused: Any) -> None:
