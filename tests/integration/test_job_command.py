@@ -53,7 +53,8 @@ def pins(kit: Kit) -> int:
 
 def test_submit_without_waiting_then_wait_then_fetch(tmp_path: Path) -> None:
     with running(tmp_path) as kit:
-        there, cold, bad = op(kit, "there"), op(kit, "cold", seconds=1.5), op(kit, "bad", exit=1, say="no\n")
+        gate = tmp_path / "gate"
+        there, cold, bad = op(kit, "there"), op(kit, "cold", gate=str(gate)), op(kit, "bad", exit=1, say="no\n")
         assert kit.submit(kit.manifest(there)).returncode == 0
         manifest = kit.manifest(there, cold)
         done = kit.submit(manifest, "--no-wait", "--job-id", "train", "--owner", "team=a", "--priority", "urgent")
@@ -72,6 +73,7 @@ def test_submit_without_waiting_then_wait_then_fetch(tmp_path: Path) -> None:
         keys = part["keys"]
         assert (keys["total"], keys["present"], keys["queued"] + keys["running"]) == (2, 1, 1)
 
+        gate.touch()
         waited = job(kit, "wait", "train")
         assert (waited["state"], waited["counts"]) == ("done", {"present": 2, "failed": 0, "pending": 0})
         # Neither the one that submitted nor the one that waited has left: the pins are there to be used.

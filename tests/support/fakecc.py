@@ -4,6 +4,7 @@ counter   file to which one line is appended for each run (so "compiled once" ca
 seconds   how long it runs                      files   names and sizes of what it leaves
 stamp     text put into every file              exit    exit code, after writing `say` to stderr
 signal    signal with which it ends itself      helper  start a helper in a session of its own, for `helper` s
+gate      path that must exist before it goes on
 kills_worker  kill -9 the Celery worker above it, and wait
 once      do as told only on the first run (a file beside the counter remembers it), then succeed
 """
@@ -36,6 +37,8 @@ def main() -> int:
     if told.get("kills_worker"):
         kill_worker()
     time.sleep(told.get("seconds", 0))
+    while "gate" in told and not Path(told["gate"]).exists():
+        time.sleep(0.02)
     if number := told.get("signal"):
         os.kill(os.getpid(), number)
     sys.stderr.write(told.get("say", ""))
