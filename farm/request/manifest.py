@@ -13,6 +13,7 @@ from farm.request.files import read_file
 from farm.request.manifest_fields import OperatorFields, TensorFields, check_fields
 from farm.request.model import COMMAND, Request, Tensor, fingerprint_digits
 from farm.request.places import operator
+from farm.request.relative_flags import check_relative_flags
 from farm.request.sources import Reader
 from farm.request.values import FieldError, join, printable, shown, within
 
@@ -115,6 +116,8 @@ def _request(op: OperatorFields, soc: str | None, toolchain: str | None, fingerp
         options = {**options, "argv": [path, *argv[1:]]}
     with within("source"):
         source = reader.source(op.source, written_out=toolchain in _PREPROCESSING)
+    if toolchain == "host" and op.source.path is not None:  # beside a text lies nothing that could stay behind
+        check_relative_flags(options.get("flags"), op.source.files)
     return Request(
         name=op.name,
         type=op.type,

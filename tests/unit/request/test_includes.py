@@ -241,3 +241,22 @@ def test_include_sets_are_bounded(project: Project, refused: Any, monkeypatch: p
     project.op["source"] = {"path": "k/add.cu"}
     project.file("k/half.h", "x" * 21)
     assert "operator 'add': field source.path: has too many headers" in refused()
+
+
+def test_flags_that_name_what_does_not_travel(project: Project, refused: Any) -> None:
+    project.op.update(toolchain="host")
+    project.put(**{"k/inc/x.h": "1", "k/y.h": "2"})
+    for flags in (["-I."], ["-Iinc"], ["-I", "inc"], ["-include", "y.h"], ["-isysteminc"], ["-iquote", "../inc"]):
+        project.op["options"] = {"flags": ["-O3", *flags]}
+        project.op["source"] = {"path": "k/add.cu"}
+        line = refused()
+        assert "operator 'add': field options.flags[1]: " in line
+        assert "does not travel with the source (list its folder in source.include_dirs" in line
+        project.op["source"] = {"text": ""}
+        project.load()
+        project.op["source"] = {"path": "k/add.cu", "files": {"inc/x.h": "1", "y.h": "2", "../inc/x.h": "3"}}
+        project.load()
+    project.op["source"] = {"path": "k/add.cu"}
+    for other in (["-Wall", "-I/usr/include", "-DI", "-I"], "-Iinc", [], None, [1]):
+        project.op["options"] = {"flags": other}
+        project.load()
