@@ -15,7 +15,7 @@ from farm.request.options import OptionSpec
 from farm.request.values import Value
 from farm.settings import Settings
 from workers.scratch import Scratch
-from workers.toolchains import host_compiler, host_flags
+from workers.toolchains import host_compiler, host_flags, host_source
 from workers.toolchains.host_compiler import HostCompiler
 from workers.toolchains.protocol import Command
 
@@ -61,6 +61,8 @@ class HostToolchain:
         Paths never reach the output (prefix map, relative names, a seed made from the source), so the same
         request gives the same bytes in every scratch folder.
         """
+        if trouble := host_source.objection(scratch, self._compiler.headers.folders):
+            return Failure("rejected", trouble)
         options, cwd = request.options, scratch.source.parent
         kind = str(options["output"])
         try:

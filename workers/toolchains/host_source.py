@@ -1,0 +1,62 @@
+"""What a C or C++ source must not do, found in its text, as the compiler's list of the files it read leaves it out.
+
+The assembler reads files by itself, and a test whether a file is there reads none. Both would shape a kernel by
+what lies on the worker. Names made by macros are not seen: this guards against mistakes, not against intent.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from workers.scratch import Scratch
+
+#: As it stands in a string of asm(): the file's name may be set off by escaped quotes. A call of a method
+#: ``include`` has no blank before its argument's quote.
+_ASSEMBLER = re.compile(rb"\.incbin\b|\.include[ \t]+\\?\"")
+_TEST = re.compile(rb"\b__has_(?:include|include_next|embed)[ \t]*\([ \t]*[\"<][ \t]*([^\">\n]+)")
+
+
+def objection(scratch: Scratch, headers: Iterable[Path]) -> str | None:
+    """What is wrong with one of the files laid out, with its name and line as compilers write them; None: nothing.
+
+    Args:
+        headers: the folders of the compiler's own headers, which are in the fingerprint.
+    """
+    own, searched = (scratch.root, *headers), (*scratch.include_dirs, *headers)
+    for path in _files(scratch):
+        text = path.read_bytes()
+        name = os.path.relpath(path, scratch.source.parent)
+        if found := _ASSEMBLER.search(text):
+            word = found[0].split()[0].decode()
+            return f"{name}:{_line(text, found)}: error: {word} reads a file that would not be in the key"
+        for found in _TEST.finditer(text):
+            target = os.fsdecode(found[1]).strip()
+            if _leads_out(path.parent, target, scratch.root) or _elsewhere(target, searched, own):
+                return (
+                    f"{name}:{_line(text, found)}: error: whether there is a file {target} outside the request "
+                    "would not be in the key; pass a macro in options.defines"
+                )
+    return None
+
+
+def _files(scratch: Scratch) -> Iterator[Path]:
+    for top in (scratch.root / "src", *scratch.include_dirs):
+        yield from sorted(path for path in top.rglob("*") if path.is_file())
+
+
+def _leads_out(folder: Path, target: str, root: Path) -> bool:
+    """Whether a name is absolute or climbs out of the request's own tree."""
+    return root not in Path(os.path.normpath(folder / target)).parents
+
+
+def _elsewhere(target: str, searched: Iterable[Path], own: Iterable[Path]) -> bool:
+    """Whether a search folder leads to a file of this machine that is neither the request's nor the compiler's."""
+    found = {(folder / target).resolve() for folder in searched if ".." in target and (folder / target).is_file()}
+    return any(not any(folder.resolve() in path.parents for folder in own) for path in found)
+
+
+def _line(text: bytes, found: re.Match[bytes]) -> int:
+    return text.count(b"\n", 0, found.start()) + 1
