@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Callable, Iterable
 
 from farm.request.values import FieldError, label, shown
 
@@ -34,6 +35,19 @@ def relative_name(value: object, field: str, folders_up: int = 0) -> str:
     if any(len(part.encode()) > MAX_PART_BYTES for part in below):
         raise FieldError(f"{shown(name)} has a part of more than {MAX_PART_BYTES} bytes", "shorten it", field)
     return name
+
+
+def check_spelling(name: str, where: str, travels: Callable[[], bool]) -> None:
+    """Refuse a file name that would travel in another Unicode spelling: a compiler looks for this one only.
+
+    Raises:
+        FieldError: ``name`` is decomposed and ``travels``; ``field`` is for the caller to add.
+    """
+    if unicodedata.normalize("NFC", name) != name and travels():
+        raise FieldError(
+            f"{where} {shown(name)}, whose accents are separate characters (not Unicode NFC)",
+            "rename the file, and write its name with composed characters where it is included",
+        )
 
 
 def check_layout(names: Iterable[str], field: str) -> None:

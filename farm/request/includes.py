@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import re
+import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from farm.request.filenames import MAX_FOLDERS_UP
+from farm.request.filenames import MAX_FOLDERS_UP, check_spelling
 from farm.request.files import is_present
 from farm.request.model import Blob, check_include_set
 from farm.request.values import FieldError, shown
@@ -138,6 +139,7 @@ def follow(folder: Path, main: Text, beside: Mapping[str, Text], read: Callable[
             if name in found:
                 continue
             path = place / include
+            _check_spelling(includer, name, path, found)
             if not is_present(path):
                 continue
             found[name] = read(path, name)
@@ -145,6 +147,15 @@ def follow(folder: Path, main: Text, beside: Mapping[str, Text], read: Callable[
             check_include_set(len(found), size_bytes)
             todo.append((name, path.parent, found[name]))
     return {name: text.blob for name, text in found.items()}
+
+
+def _check_spelling(includer: str, name: str, path: Path, found: Mapping[str, Text]) -> None:
+    """The include's spelling is that of a file on disk, or another spelling of one that travels already."""
+    check_spelling(
+        name,
+        f"{includer or 'the source'} includes",
+        lambda: unicodedata.normalize("NFC", name) in found or is_present(path),
+    )
 
 
 def _resolve(includer: str, include: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from farm.request.executables import executable_digest
-from farm.request.filenames import MAX_FOLDERS_UP, relative_name
+from farm.request.filenames import MAX_FOLDERS_UP, check_spelling, relative_name
 from farm.request.files import file_sha256, read_file
 from farm.request.includes import Text, check_written_out, follow, scan
 from farm.request.manifest_fields import SourceFields
@@ -130,6 +130,7 @@ class Reader:
             size_bytes = 0
             with within(field):
                 for file, path, _ in include_files(self._path(name, ""), ""):
+                    check_spelling(file, "has a file", lambda: True)
                     blobs[file] = self._read(path, file).blob
                     size_bytes += blobs[file].size_bytes
                     check_include_set(len(blobs), size_bytes)

@@ -260,3 +260,36 @@ def test_flags_that_name_what_does_not_travel(project: Project, refused: Any) ->
     for other in (["-Wall", "-I/usr/include", "-DI", "-I"], "-Iinc", [], None, [1]):
         project.op["options"] = {"flags": other}
         project.load()
+
+
+COMPOSED, DECOMPOSED = "\u00e9.h", "e\u0301.h"
+
+
+def test_an_include_that_would_travel_in_another_spelling(project: Project, refused: Any) -> None:
+    for name, source in (
+        (DECOMPOSED, {"path": "k/add.cu"}),
+        ("other.h", {"path": "k/add.cu", "files": {COMPOSED: ""}}),
+        ("other.h", {"path": "k/add.cu", "files": {DECOMPOSED: ""}}),
+    ):
+        project.op["source"] = source
+        project.file(f"k/{name}")
+        project.file("k/add.cu", f'#include "{DECOMPOSED}"\n')
+        line = refused()
+        assert "operator 'add': field source.path: the source includes " in line
+        assert "not Unicode NFC) (rename the file" in line
+        (project.folder / "k" / name).unlink()
+    project.op["source"] = {"path": "k/add.cu"}
+    project.load()
+    project.file("k/add.cu", f'#include "{COMPOSED}"\n')
+    project.file(f"k/{COMPOSED}", "1")
+    assert project.files() == {COMPOSED: b"1"}
+
+
+def test_an_include_folder_that_would_travel_in_another_spelling(project: Project, refused: Any) -> None:
+    project.op["source"]["include_dirs"] = ["inc"]
+    project.file(f"inc/{COMPOSED}")
+    project.load()
+    project.file(f"inc/s/{DECOMPOSED}")
+    line = refused()
+    assert "operator 'add': field source.include_dirs[0]: has a file " in line
+    assert "not Unicode NFC" in line
