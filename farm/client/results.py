@@ -20,7 +20,7 @@ class OperatorError:
     remembered: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """The form of DESIGN's outside contract."""
+        """As it stands in a command's JSON (docs/running.md)."""
         return {
             "kind": self.failure.kind,
             "message": self.failure.message,

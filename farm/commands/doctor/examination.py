@@ -48,7 +48,7 @@ class Check:
     fix: str
 
     def to_json(self) -> dict[str, Any]:
-        """The form of DESIGN's outside contract."""
+        """As it stands in a command's JSON (docs/running.md)."""
         return asdict(self)
 
 
