@@ -18,8 +18,9 @@ from farm.request.files import is_present
 from farm.request.model import Blob, check_include_set
 from farm.request.values import FieldError, shown
 
-# Blanks and comments inside one line. Possessive: no line, however long, is scanned twice.
-_GAP = rb"(?:[ \t\f\v]|/\*(?:[^*\n]|\*(?!/))*+\*/)*+"
+# Blanks and comments inside one line. Every character has one way to match, so no line is scanned twice; and nothing
+# is possessive inside something possessive, which Python before 3.11.5 gets wrong.
+_GAP = rb"(?:[ \t\f\v]|/\*[^*\n]*(?:\*(?!/)[^*\n]*)*\*/)*"
 _DIRECTIVE = re.compile(
     rb"^"
     + _GAP

@@ -26,6 +26,7 @@ from workers.scratch import ScratchArea
 from workers.toolchains import cuda, nvrtc
 from workers.toolchains.cuda import CudaToolchain
 from workers.toolchains.pinned import Pinned
+from workers.verdict import OwnTrouble
 
 pytestmark = needs_nvrtc
 
@@ -223,7 +224,7 @@ def test_a_library_that_changes_while_the_worker_runs(
     stale = CudaToolchain(replace(toolchain._compiler, pinned=Pinned([header])))
     header.write_text("2")
     failure = refused(stale, area, ask(FAST))
-    assert failure == Failure("transient", f"{header} has changed since the worker started: restart the worker")
+    assert failure == OwnTrouble("transient", f"{header} has changed since the worker started: restart the worker")
 
 
 def test_headers_beside_above_and_in_include_folders(toolchain: CudaToolchain, area: ScratchArea) -> None:
