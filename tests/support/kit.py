@@ -70,7 +70,7 @@ class Kit:
         self.server = start_child(
             [
                 find_binary(), "--port", "0", "--unixsocket", str(self.socket), "--save", "",
-                "--dir", str(self.root / "data"), "--appendonly", "yes", "--appendfsync", "always", *options,
+                "--dir", str(self.root / "data"), "--appendonly", "yes", "--appendfsync", "everysec", *options,
             ],
             cwd=self.root,
         )  # fmt: skip
