@@ -73,7 +73,7 @@ class CompileWorker:
             leases=self._leases,
             area=self._area,
             limits=Limits(settings.compile_timeout_seconds, settings.compile_memory_mb),
-            rules=_rules(settings),
+            rules=RetryRules.of(settings),
             patience=Patience(settings.reconnect_seconds * PATIENCE_FACTOR, self._stopping),
             store_patience=Patience(settings.reconnect_seconds, self._stopping),
             send=send,
@@ -125,14 +125,6 @@ class CompileWorker:
     def _index(self, namespace: Namespace) -> Index:
         """One Index a namespace, so that its claims are renewed together."""
         return self._indexes.setdefault(namespace, Index(self._connection.server, namespace))
-
-
-def _rules(settings: Settings) -> RetryRules:
-    return RetryRules(
-        max_attempts=settings.max_attempts,
-        remember_ms=round(settings.failure_ttl_seconds * 1000),
-        keep_ms=round(settings.job_lease_seconds * 1000),
-    )
 
 
 def _nothing_to_serve(found: toolchains.Found) -> FarmRefused:

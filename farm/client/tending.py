@@ -40,11 +40,7 @@ class Tending:
         self._registry = registry
         self._link = link
         self._claiming = claiming
-        self._rules = RetryRules(
-            settings.max_attempts,
-            round(settings.failure_ttl_seconds * 1000),
-            round(settings.job_lease_seconds * 1000),
-        )
+        self._rules = RetryRules.of(settings)
         self._next = time.monotonic() + TEND_EVERY_SECONDS
         self._next_workers = 0.0
         self._reconnects = link.reconnects

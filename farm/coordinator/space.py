@@ -35,16 +35,7 @@ class Space:
     @property
     def rules(self) -> RetryRules:
         """How attempts are counted and failures told."""
-        return retry_rules(self.settings)
-
-
-def retry_rules(settings: Settings) -> RetryRules:
-    """The rules that settings give; clients, workers and the coordinator must agree on them."""
-    return RetryRules(
-        settings.max_attempts,
-        round(settings.failure_ttl_seconds * 1000),
-        round(settings.job_lease_seconds * 1000),
-    )
+        return RetryRules.of(self.settings)
 
 
 def hold(space: Space) -> None:

@@ -11,6 +11,7 @@ from farm.index.outcomes import Empty, Failed, Failure, Lost, Published, Removed
 from farm.index.record import ClaimRef, Record
 from farm.index.scripts import Scripts
 from farm.namespace import Namespace, bundle_path
+from farm.settings import Settings
 
 Renewal = Literal["kept", "lost", "unwanted"]
 _RENEWALS: dict[str, Renewal] = {"k": "kept", "l": "lost", "u": "unwanted"}
@@ -23,6 +24,15 @@ class RetryRules:
     max_attempts: int = 3
     remember_ms: int = 600_000
     keep_ms: int = 300_000
+
+    @classmethod
+    def of(cls, settings: Settings) -> RetryRules:
+        """The rules that settings give; clients, workers and the coordinator must agree on them."""
+        return cls(
+            max_attempts=settings.max_attempts,
+            remember_ms=round(settings.failure_ttl_seconds * 1000),
+            keep_ms=round(settings.job_lease_seconds * 1000),
+        )
 
 
 class ClaimCalls:
