@@ -36,6 +36,10 @@ class Namespace:
         return cls(cache, soc)
 
 
+#: Holds what one job has for itself (modes disable and debug). Never the current one: it goes with its job.
+PRIVATE_GENERATION = 0
+
+
 def bundle_path(namespace: Namespace | str, generation: int, key: bytes, token: int) -> str:
     """Where the bundle of one take lies, relative to the store's root; unique, so nothing is overwritten."""
     return f"{namespace}/{generation}/{key.hex()}-{token}"
@@ -60,4 +64,4 @@ class BundleId:
         return cls(int(found[1]), bytes.fromhex(found[2]), int(found[3])) if found else None
 
 
-_BUNDLE_NAME = re.compile(r"([1-9][0-9]{0,14})/([0-9a-f]{64})-([1-9][0-9]{0,17})", re.ASCII)
+_BUNDLE_NAME = re.compile(r"(0|[1-9][0-9]{0,14})/([0-9a-f]{64})-([1-9][0-9]{0,17})", re.ASCII)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from farm.client.part import Part
 from farm.client.results import OperatorError, Outcome, Result
+from farm.index.jobs import Scope
 from farm.index.outcomes import Failure
 from farm.index.registry import Offer
 from farm.request.model import Request
@@ -30,6 +31,11 @@ class Ask:
     error: OperatorError | None = None
     #: Bundles of this key that were bad or gone: it is compiled again once, not for ever.
     bad_bundles: int = 0
+
+    @property
+    def scope(self) -> Scope:
+        """Whose key it is: the namespace's, or the job's own."""
+        return "private" if self.request.job_options.private else "shared"
 
     @property
     def done(self) -> bool:

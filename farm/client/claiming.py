@@ -57,9 +57,9 @@ class Claiming:
         return create(self._addresses)
 
     def claim(self, part: Part, asks: Sequence[Ask]) -> list[Answer]:
-        """Claim the keys of these asks and send one message for each claim that is now queued."""
+        """Claim the keys of these asks, all of one scope, and send one message for each claim that is now queued."""
         wants = [Want(ask.key, pack(ask.request, self._inline), ask.offer.queue) for ask in asks]
-        answers = part.claim(wants, secrets.token_hex(16))
+        answers = part.claim(wants, secrets.token_hex(16), asks[0].scope)
         owed = Counter(want.queue for want, answer in zip(wants, answers, strict=True) if isinstance(answer, Claimed))
         self.send(part, owed)
         return answers

@@ -17,7 +17,7 @@ from farm.client.part import Part
 from farm.client.results import Progress, Result, count
 from farm.client.tending import Tending
 from farm.errors import FarmUnavailable, JobEnded
-from farm.index.jobs import Holding
+from farm.index.jobs import Holding, Scope
 from farm.index.outcomes import Absent, Answer, Claimed, Failure, Hit, Joined, Refused
 from farm.store.errors import StoreDamaged, StoreMissing
 
@@ -113,17 +113,17 @@ class Compilation:
 
     def _resolve(self, asks: Iterable[Ask], pool: ThreadPoolExecutor) -> None:
         """Ask the index about these, claim what is absent, and put each where its answer says."""
-        by_part: dict[Part, list[Ask]] = {}
+        groups: dict[tuple[Part, Scope], list[Ask]] = {}
         for ask in asks:
-            by_part.setdefault(ask.part, []).append(ask)
-        for part, group in by_part.items():
+            groups.setdefault((ask.part, ask.scope), []).append(ask)
+        for (part, scope), group in groups.items():
             try:
-                self._resolve_in(part, group, pool)
+                self._resolve_in(part, scope, group, pool)
             except JobEnded as ended:
                 self._cancel(part, group, ended)
 
-    def _resolve_in(self, part: Part, group: Sequence[Ask], pool: ThreadPoolExecutor) -> None:
-        answers = part.acquire([ask.key for ask in group])
+    def _resolve_in(self, part: Part, scope: Scope, group: Sequence[Ask], pool: ThreadPoolExecutor) -> None:
+        answers = part.acquire([ask.key for ask in group], scope)
         self._use(part, group, answers)
         absent = []
         for ask, answer in zip(group, answers, strict=True):

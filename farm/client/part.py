@@ -14,7 +14,7 @@ from farm.client.link import Link
 from farm.errors import FarmError, FarmUnavailable, InputError, JobEnded
 from farm.index import names
 from farm.index.index import Index
-from farm.index.jobs import Holding, Member, Want, as_member
+from farm.index.jobs import Holding, Member, Scope, Want, as_member
 from farm.index.outcomes import Answer, Ended, Membership, NotOpen, OtherMode, Over, UnknownJob
 from farm.index.upkeep import NoJob, Purged
 from farm.store.store import Store
@@ -42,12 +42,12 @@ class Part:
         self._reconnects_seen = 0
         self._over: Over | None = None
 
-    def join(self, force_timeout_seconds: float = 30) -> None:
-        """Become a member; opens the namespace when nobody has, and has it purged for a job of mode force.
+    def join(self, purge: bool = False, force_timeout_seconds: float = 30) -> None:
+        """Become a member; opens the namespace when nobody has, and has it purged first when the job's mode is force.
 
         Raises:
             InputError: the job runs in another mode.
-            FarmUnavailable: mode force, and no coordinator serves purges.
+            FarmUnavailable: to be purged, and no coordinator serves purges.
         """
         with suppress(FarmError):  # other jobs' remains; whoever comes next tries again
             self._link.call(self.index.end_lapsed)
@@ -65,7 +65,7 @@ class Part:
                 )
             case NotOpen():
                 raise FarmError(f"namespace {self.namespace} can not be opened")
-        if self.who.mode == "force" and not self.who.floor:
+        if purge and not self.who.floor:
             self.who = replace(self.who, floor=self._purge(force_timeout_seconds))
 
     def _purge(self, timeout_seconds: float) -> int:
@@ -110,13 +110,13 @@ class Part:
             if not isinstance(answer, UnknownJob):
                 return answer
 
-    def acquire(self, keys: Sequence[bytes]) -> list[Answer]:
-        """Answers for keys, in order; what is there is pinned."""
-        return self.ask(lambda: self.index.acquire(self.who, keys))
+    def acquire(self, keys: Sequence[bytes], scope: Scope = "shared") -> list[Answer]:
+        """Answers for keys of one scope, in order; what is there is pinned."""
+        return self.ask(lambda: self.index.acquire(self.who, keys, scope))
 
-    def claim(self, wants: Sequence[Want], nonce: str) -> list[Answer]:
-        """Claims for absent keys, in order."""
-        return self.ask(lambda: self.index.claim(self.who, wants, nonce))
+    def claim(self, wants: Sequence[Want], nonce: str, scope: Scope = "shared") -> list[Answer]:
+        """Claims for absent keys of one scope, in order."""
+        return self.ask(lambda: self.index.claim(self.who, wants, nonce, scope))
 
     def choose(self, toolchain: str, fingerprint: str) -> str:
         """The fingerprint that the whole job uses for the toolchain."""

@@ -16,7 +16,7 @@ from farm.errors import FarmError
 from farm.failpoint import reach
 from farm.index.record import Record
 from farm.index.slots import tensor_slot
-from farm.namespace import BundleId
+from farm.namespace import PRIVATE_GENERATION, BundleId
 from farm.request.wire import unpack as unpack_request
 from farm.store.bundle import identify
 from farm.store.errors import StoreMissing
@@ -44,8 +44,9 @@ def rebuild(space: Space, shelf: Shelf, report: RebuildReport) -> Iterator[None]
         hold(space)
     reach("rebuild.after_hold")
     yield from _drop_rows_without_bundle(space, shelf, report)
-    for at in range(0, len(shelf.bundles), _READ_CHUNK):
-        chunk = shelf.bundles[at : at + _READ_CHUNK]
+    shared = [one for one in shelf.bundles if one.generation != PRIVATE_GENERATION]
+    for at in range(0, len(shared), _READ_CHUNK):
+        chunk = shared[at : at + _READ_CHUNK]
         with ThreadPoolExecutor(_READ_THREADS, thread_name_prefix="farm-rebuild") as pool:
             found = list(pool.map(lambda one: _record(space, one, report), _unknown(space, chunk)))
         report.adopted += index.adopt([pair for pair in found if pair])

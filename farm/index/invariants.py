@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from farm.index.snapshot import Ref, Snapshot
+from farm.namespace import PRIVATE_GENERATION
 
 #: Of a class in the fair order, as in lua/lib/queue.lua.
 CLASS_WIDTH = 2**44
@@ -88,10 +89,13 @@ def queued_claims_are_wanted(s: Snapshot) -> Iterator[str]:
 
 
 def bytes_add_up(s: Snapshot) -> Iterator[str]:
-    """``bytes`` is the sum of the stored sizes of all entries."""
-    total = sum(record.stored_bytes for record in s.entries.values())
-    if total != s.stored_bytes:
-        yield f"meta counts {s.stored_bytes} bytes, the entries have {total}"
+    """``bytes`` is the sum of the stored sizes of all shared entries; private ones are counted apart."""
+    sizes = Counter({False: 0, True: 0})
+    for (generation, _), record in s.entries.items():
+        sizes[generation == PRIVATE_GENERATION] += record.stored_bytes
+    for what, counted, total in (("", s.stored_bytes, sizes[False]), ("private ", s.private_bytes, sizes[True])):
+        if counted != total:
+            yield f"meta counts {counted} {what}bytes, the {what}entries have {total}"
 
 
 def condemned_is_no_entry(s: Snapshot) -> Iterator[str]:

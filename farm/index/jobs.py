@@ -12,6 +12,9 @@ from farm.index.record import Record
 from farm.index.scripts import Scripts
 from farm.namespace import Namespace, bundle_path
 
+#: Whose keys a call asks for: the namespace's, or the job's own.
+Scope = Literal["shared", "private"]
+
 #: Classes of the fair queue: a lower one is served first.
 PRIORITIES = {"urgent": 0, "normal": 1, "bulk": 2}
 
@@ -135,21 +138,26 @@ class JobCalls:
         reply = self.scripts.run("choose", who.job, who.incarnation, toolchain, fingerprint, now_ms=self.now_ms)
         return reply[1].decode() if reply[0] == b"chosen" else UnknownJob()
 
-    def acquire(self, who: Member, keys: Sequence[bytes]) -> list[Answer] | UnknownJob:
+    def acquire(self, who: Member, keys: Sequence[bytes], scope: Scope = "shared") -> list[Answer] | UnknownJob:
         """Answer keys and pin what is there, in batches of one round trip; each batch is atomic.
 
         Safe to repeat: a key that the job holds keeps its generation and is counted once.
+
+        Args:
+            scope: ``private``: the keys are salted with this run; what is made for them goes with the job.
         """
-        head = (who.job, who.incarnation, who.member, who.lease_ms, who.floor)
+        head = (who.job, who.incarnation, who.member, who.lease_ms, who.floor, scope)
         calls: list[tuple[str | bytes | int, ...]] = [(*head, *batch) for batch in batches(keys)]
         return self._answers(self.scripts.run_many("acquire", calls, now_ms=self.now_ms) if calls else [])
 
-    def claim(self, who: Member, wants: Sequence[Want], nonce: str) -> list[Answer] | UnknownJob:
+    def claim(
+        self, who: Member, wants: Sequence[Want], nonce: str, scope: Scope = "shared"
+    ) -> list[Answer] | UnknownJob:
         """Queue a compile for each key that is still absent; each batch is atomic.
 
         Safe to repeat with the same nonce: what this caller claimed is answered Claimed again.
         """
-        head = (who.job, who.incarnation, who.member, who.lease_ms, who.floor, nonce)
+        head = (who.job, who.incarnation, who.member, who.lease_ms, who.floor, scope, nonce)
         calls = []
         for batch in batches(wants, 50):
             triples = [part for want in batch for part in (want.key, want.request, want.queue)]

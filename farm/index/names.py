@@ -1,10 +1,11 @@
 """Every Redis key of the farm is spelled here, or built from the prefix below in a Lua file that says so.
 
-All keys of a namespace share one hash tag, so that a cluster keeps them on one node. ``g`` is a generation,
-``key`` the 32 bytes of an operator's key, ``ref`` is ``g:key``, ``job`` an id, ``run`` is ``job@incarnation``.
+All keys of a namespace share one hash tag, so that a cluster keeps them on one node. ``g`` is a generation (0 holds
+private entries), ``key`` the 32 bytes of an operator's key, ``ref`` is ``g:key``, ``job`` an id, ``run`` is
+``job@incarnation``.
 
     key              type    what                                                        ends
-    meta             hash    generation, bytes, counters, last_token, v:* (fair queue)   never
+    meta             hash    generation, bytes, private_bytes, counters, last_token, v:*  never
     dropped:g        set     keys whose entry was dropped while jobs are interested in them      entry, count 0
     generations      zset    every generation that has entries                           never
     e:g              hash    key -> record                                               drop, evict

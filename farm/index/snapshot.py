@@ -48,6 +48,7 @@ class Snapshot:
     #: Those that are listed as having entries.
     generations: set[int]
     stored_bytes: int
+    private_bytes: int
     last_token: int
     entries: dict[Ref, Record]
     interest: dict[Ref, int]
@@ -127,6 +128,7 @@ def parse(namespace: Namespace, rows: Rows) -> Snapshot:
         generation=int(meta.get(b"generation", 0)),
         generations={int(g) for g in single(b"generations")},
         stored_bytes=int(meta.get(b"bytes", 0)),
+        private_bytes=int(meta.get(b"private_bytes", 0)),
         last_token=int(meta.get(b"last_token", 0)),
         entries={ref: Record.unpack(data) for ref, data in _by_ref(kind(b"e"))},
         interest={ref: int(count) for ref, count in _by_ref(kind(b"i"))},

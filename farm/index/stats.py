@@ -8,6 +8,7 @@ from itertools import islice
 
 from farm.index.index import Index
 from farm.index.record import Record
+from farm.namespace import PRIVATE_GENERATION
 
 _CHUNK = 500
 
@@ -24,7 +25,7 @@ class LimitsInForce:
 
 @dataclass(frozen=True, slots=True)
 class NamespaceStats:
-    """The figures of one namespace, as of one moment but for the pinned bytes."""
+    """The figures of one namespace, as of one moment but for the pinned bytes; all but one of shared entries."""
 
     generation: int
     entries: int
@@ -33,6 +34,7 @@ class NamespaceStats:
     pinned_bytes: int
     idle_entries: int
     retired_entries: int
+    private_entries: int
     tombstones: int
     limits: LimitsInForce
     counters: dict[str, int]
@@ -69,6 +71,7 @@ def read_stats(index: Index) -> NamespaceStats:
         pinned_bytes=sum(pinned),
         idle_entries=idle,
         retired_entries=retired,
+        private_entries=index.server.hlen(f"{index.prefix}e:{PRIVATE_GENERATION}"),
         tombstones=index.server.zcard(index.prefix + "tombs"),
         limits=_limits(meta),
         counters={name: int(meta.get(name, 0)) for name in COUNTERS},
@@ -83,7 +86,9 @@ def _limits(meta: dict[str, bytes]) -> LimitsInForce:
 
 
 def _generations(index: Index) -> list[int]:
-    return [int(g) for g in index.server.zrange(index.prefix + "generations", 0, -1)]
+    """Those that hold shared entries: private ones are in no list."""
+    listed = (int(g) for g in index.server.zrange(index.prefix + "generations", 0, -1))
+    return [g for g in listed if g != PRIVATE_GENERATION]
 
 
 def pinned_bytes(index: Index, below: int) -> list[int]:

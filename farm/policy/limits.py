@@ -1,25 +1,18 @@
-"""The limits of a namespace, from Ascend's two environment variables (CANN manual, operator compile disk cache).
+"""The limits of a cache: op_cache.ini before the environment before the default (CANN manual, operator compile cache).
 
-    ASCEND_MAX_OP_CACHE_SIZE       MB (1048576 bytes), at least 1, or -1: never aged
-    ASCEND_REMAIN_CACHE_SIZE_RATIO per cent of it that ageing leaves, 1 to 100
-
-Each value that is not valid counts as its default, and is named once.
+The two numbers are those of ``farm/policy/quantity.py``. Of the environment each value that is not valid counts as
+its default, and is named once; of op_cache.ini both must be valid, or neither counts.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-MEGABYTE = 1048576
-DEFAULT_SIZE_MB = 500
-DEFAULT_RATIO = 50
-UNLIMITED = -1
-SIZE_VARIABLE, RATIO_VARIABLE = "ASCEND_MAX_OP_CACHE_SIZE", "ASCEND_REMAIN_CACHE_SIZE_RATIO"
+from farm.policy.inifile import IniFile
+from farm.policy.quantity import RATIO, SIZE, UNLIMITED, Quantity
 
-#: ASCII digits with an optional sign, blanks trimmed; int() would also take 5_0 and other scripts' digits.
-_INTEGER = re.compile(r"[+-]?[0-9]{1,12}")
+MEGABYTE = 1048576
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,35 +30,36 @@ class Limits:
         return self.limit_bytes * self.keep_ratio // 100
 
 
+def decide(ini: IniFile | None, environment: Limits) -> Limits:
+    """The limits in force: the file's where it has any, else those of ``from_environment``.
+
+    Cheap, and to be asked again whenever the file has changed: the environment is read, and its faults are told,
+    only once.
+    """
+    if ini is None or ini.max_op_cache_size_mb is None or ini.remain_cache_size_ratio is None:
+        return environment
+    return _limits(ini.max_op_cache_size_mb, ini.remain_cache_size_ratio, "op_cache.ini")
+
+
 def from_environment(environ: Mapping[str, str]) -> tuple[Limits, list[str]]:
-    """The limits that these variables set, and a warning for each value that counts as its default."""
+    """The limits that the two variables set, and a warning for each value that counts as its default."""
     warnings: list[str] = []
-    given_size = _value(
-        environ, SIZE_VARIABLE, warnings, DEFAULT_SIZE_MB, "a whole number of MB from 1, or -1", _is_size
-    )
-    given_ratio = _value(environ, RATIO_VARIABLE, warnings, DEFAULT_RATIO, "a whole number from 1 to 100", _is_ratio)
-    ageing = given_size != UNLIMITED
-    limit_bytes = (given_size if given_size and ageing else DEFAULT_SIZE_MB) * MEGABYTE
-    origin = "environment" if given_size or given_ratio else "default"
-    return Limits(limit_bytes, given_ratio or DEFAULT_RATIO, origin, ageing), warnings
+    size_mb = _value(environ, SIZE, warnings)
+    ratio = _value(environ, RATIO, warnings)
+    origin = "environment" if size_mb or ratio else "default"
+    return _limits(size_mb or SIZE.default, ratio or RATIO.default, origin), warnings
 
 
-def _is_size(number: int) -> bool:
-    return number >= 1 or number == UNLIMITED
+def _limits(size_mb: int, ratio: int, origin: str) -> Limits:
+    ageing = size_mb != UNLIMITED
+    return Limits((size_mb if ageing else SIZE.default) * MEGABYTE, ratio, origin, ageing)
 
 
-def _is_ratio(number: int) -> bool:
-    return 1 <= number <= 100
-
-
-def _value(
-    environ: Mapping[str, str], name: str, warnings: list[str], default: int, valid: str, check: Callable[[int], bool]
-) -> int | None:
-    """The value, or None when there is none that is valid; 0 never is."""
-    text = environ.get(name, "").strip(" \t")
+def _value(environ: Mapping[str, str], quantity: Quantity, warnings: list[str]) -> int | None:
+    text = environ.get(quantity.variable, "").strip(" \t")
     if not text:
         return None
-    if _INTEGER.fullmatch(text) and check(int(text)):
-        return int(text)
-    warnings.append(f"{name} = {text!r} is not {valid}; using the default {default}")
-    return None
+    number = quantity.read(text)
+    if number is None:
+        warnings.append(f"{quantity.variable} = {text!r} is not {quantity.valid}; using the default {quantity.default}")
+    return number

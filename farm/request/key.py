@@ -5,6 +5,8 @@ Left out, each for a reason:
   folders               of source, manifest, headers, depends and argv[0]: content is in, the place is not
   user, host, time      do not reach the compiler
   size of a file        its sha256 says more
+  jit_compile           decides only whether aicore_num has effect; where it has none, that is left out too
+  oo_constant_folding   decides which operators a graph has, not how one is compiled
 The request's options must be resolved (see options.py), so that a default and its explicit value are one key.
 """
 
@@ -21,7 +23,7 @@ from farm.request.model import COMMAND, Blob, Request, Tensor
 __all__ = ["KEY_SCHEMA_VERSION", "PARTS", "Difference", "explain", "key", "parts"]
 
 #: Raised whenever the table or the form of a part changes: old entries are then never found, never misread.
-KEY_SCHEMA_VERSION = 1
+KEY_SCHEMA_VERSION = 2
 
 
 def parts(request: Request, fingerprint: str) -> dict[str, bytes]:
@@ -70,4 +72,8 @@ PARTS: tuple[tuple[str, Callable[[Request, str], object]], ...] = (
     ("depends", lambda request, fingerprint: request.depends),
     ("options", lambda request, fingerprint: _options(request)),
     ("executable", lambda request, fingerprint: request.executable),
+    ("op_debug_level", lambda request, fingerprint: request.job_options.op_debug_level),
+    ("op_debug_config", lambda request, fingerprint: request.job_options.op_debug_config),
+    ("aicore_num", lambda request, fingerprint: request.job_options.aicore_num),
+    ("private to", lambda request, fingerprint: request.job_options.private),
 )

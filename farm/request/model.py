@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from farm.request.filenames import MAX_FOLDERS_UP, check_layout, relative_name
+from farm.request.job_options import SHARED, JobOptions
 from farm.request.values import (
     INT64,
     FieldError,
@@ -147,6 +148,8 @@ class Request:
     options: Mapping[str, Value] = field(default_factory=dict)
     #: Not None only for toolchain ``command``: ``executable_digest`` of argv[0], as the submitter has it.
     executable: bytes | None = None
+    #: What the job that asks makes of it; never in a manifest.
+    job_options: JobOptions = SHARED
 
     def __post_init__(self) -> None:
         _put(self, "name", label(self.name, "name"))

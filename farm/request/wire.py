@@ -16,6 +16,7 @@ import msgpack
 
 from farm.errors import InputError
 from farm.request.canonical import MAX_ITEMS, canonical_bytes
+from farm.request.job_options import JobOptions
 from farm.request.model import Blob, Request, Source, Tensor
 from farm.request.values import FieldError, shown
 
@@ -50,6 +51,7 @@ def pack(request: Request, inline: Callable[[Blob], bool]) -> bytes:
         "depends": request.depends,
         "options": request.options,
         "executable": request.executable,
+        "job_options": _job_options(request.job_options),
     }
     return canonical_bytes([WIRE_VERSION, fields])
 
@@ -91,8 +93,9 @@ def _request(fields: dict[str, Any]) -> Request:
     _exactly(
         values,
         *("name", "type", "soc", "toolchain", "inputs", "outputs"),
-        *("attrs", "entry", "depends", "options", "executable"),
+        *("attrs", "entry", "depends", "options", "executable", "job_options"),
     )
+    private, level, config, cores = values.pop("job_options")
     for name in ("inputs", "outputs"):
         values[name] = tuple(Tensor(*_three(one)) for one in values[name])
     return Request(
@@ -102,8 +105,13 @@ def _request(fields: dict[str, Any]) -> Request:
             files=_blobs(source["files"]),
             include_dirs=tuple(_blobs(folder) for folder in source["include_dirs"]),
         ),
+        job_options=JobOptions(private=private, op_debug_level=level, op_debug_config=config, aicore_num=cores),
         **values,
     )
+
+
+def _job_options(options: JobOptions) -> list[object]:
+    return [options.private, options.op_debug_level, options.op_debug_config, options.aicore_num]
 
 
 def _tensors(tensors: tuple[Tensor, ...]) -> list[object]:

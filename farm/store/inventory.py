@@ -17,7 +17,7 @@ _MARKERS = "generations"
 class Shelf:
     """One namespace's part of the store."""
 
-    #: Shared bundles, newest first: of two of one key and generation, the later compile is preferred.
+    #: Newest first: of two of one key and generation, the later compile is preferred.
     bundles: tuple[BundleId, ...]
     #: What writers that were killed left of a bundle: number and bundle.
     leftovers: tuple[tuple[str, BundleId], ...]

@@ -118,7 +118,9 @@ def test_scripts_and_python_name_a_bundle_alike(world: World) -> None:
     held = world.compiled(who, *(key(n) for n in range(6)))
     world.scripts.run("acquire", "other", 0, "m", 1, 0, key(9), now_ms=world.index.now_ms)
     raiser = world.join("raiser")
-    world.scripts.run("acquire", "raiser", raiser.incarnation, "m", 1000, 2, key(9), now_ms=world.index.now_ms)
+    world.scripts.run(
+        "acquire", "raiser", raiser.incarnation, "m", 1000, 2, "shared", key(9), now_ms=world.index.now_ms
+    )
     world.end(who)
     paths = {bundle_path(world.index.namespace, 1, each.key, each.record.token) for each in held}
     assert world.snapshot().tombs == paths

@@ -119,7 +119,7 @@ def test_a_compile_claimed_before_a_purge_publishes_into_its_own_generation(worl
     world.claim(left, key(1))
     taken = [world.take(f"t{n}") for n in range(2)]
     world.end(left)
-    world.scripts.run("acquire", "job", who.incarnation, "m", 1000, 2, key(9), now_ms=world.index.now_ms)
+    world.scripts.run("acquire", "job", who.incarnation, "m", 1000, 2, "shared", key(9), now_ms=world.index.now_ms)
     for each in taken:
         world.publish(each)
     snapshot = world.snapshot()

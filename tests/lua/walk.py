@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from farm.index.jobs import Holding, Member, Want
+from farm.index.jobs import Holding, Member, Scope, Want
 from farm.index.outcomes import Failure, Hit, Membership, Over, Taken, UnknownJob
 from farm.index.record import ClaimRef
+from farm.namespace import PRIVATE_GENERATION
 from tests.lua.world import CLAIM_LEASE, LEASE, QUEUE, RULES, World, key, record_of
 
 KEYS = [key(n) for n in range(8)]
@@ -45,15 +47,19 @@ class Walk:
         who = self.random.choice([*self.members.values(), None])
         return who and replace(who, floor=self.floors.get(who.run, 0))
 
-    def some_keys(self) -> list[bytes]:
-        return self.random.choices(KEYS, k=self.random.randint(1, 5))
+    def some_keys(self, who: Member) -> tuple[list[bytes], Scope]:
+        """Keys of everybody, or those of this run alone."""
+        some = self.random.choices(KEYS, k=self.random.randint(1, 5))
+        if self.random.random() < 0.75:
+            return some, "shared"
+        return [hashlib.sha256(k + who.run.encode()).digest() for k in some], "private"
 
     def rely(self, who: Member, wanted: list[bytes], answers: Any) -> None:
         if isinstance(answers, UnknownJob):
             return
         for k, answer in zip(wanted, answers, strict=True):
             if isinstance(answer, Hit):
-                assert answer.generation >= who.floor
+                assert answer.generation >= who.floor or answer.generation == PRIVATE_GENERATION
                 hit = (answer.generation, answer.record.token)
                 relied = self.relied.setdefault(who.run, {})
                 assert relied.get(k, hit) == hit or (k, *relied[k]) in self.dropped()
@@ -62,14 +68,14 @@ class Walk:
 
     def acquire(self) -> None:
         if who := self.some_member():
-            wanted = self.some_keys()
-            self.rely(who, wanted, self.index.acquire(who, wanted))
+            wanted, scope = self.some_keys(who)
+            self.rely(who, wanted, self.index.acquire(who, wanted, scope))
 
     def claim(self) -> None:
         if who := self.some_member():
-            wants = [Want(k, b"request", QUEUE) for k in self.some_keys()]
-            nonce = self.random.choice(["n1", "n2"])
-            self.rely(who, [want.key for want in wants], self.index.claim(who, wants, nonce))
+            wanted, scope = self.some_keys(who)
+            wants, nonce = [Want(k, b"request", QUEUE) for k in wanted], self.random.choice(["n1", "n2"])
+            self.rely(who, wanted, self.index.claim(who, wants, nonce, scope))
 
     def dropped(self) -> set[tuple[bytes, int, int]]:
         sent = (arguments for name, arguments in self.world.scripts.sent if name == "drop")
@@ -86,7 +92,7 @@ class Walk:
     def announce(self) -> None:
         if who := self.some_member():
             held = self.held.get((who.job, who.member), {})
-            some = [held[k] for k in KEYS if k in held and self.random.random() < 0.7]
+            some = [each for each in held.values() if self.random.random() < 0.7]
             answer = self.index.announce(who, some)
             if isinstance(answer, Over):
                 del self.members[who.job, who.member]
@@ -202,5 +208,6 @@ class Walk:
             pass
         self.world.drain()
         self.index.reclaim(RULES)
+        assert not any(g == PRIVATE_GENERATION for g, _ in self.world.seen.entries)
         kinds = {name.partition(b":")[0].decode() for name in self.world.rows()}
         assert kinds <= {"meta", "generations", "e", "idle", "tombs", "f", "x", "near"}

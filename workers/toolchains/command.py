@@ -22,10 +22,16 @@ from farm.settings import Settings
 from workers.scratch import Scratch
 from workers.toolchains.environment import own_environment
 from workers.toolchains.hashing import file_sha256, fingerprint
+from workers.toolchains.job_words import OPTIONAL, job_words
 from workers.toolchains.protocol import Command
 
 SCHEMA: Mapping[str, OptionSpec] = {
-    "argv": OptionSpec("strings", (), (), "the command; {source} {out} {soc} {entry} stand for what they say"),
+    "argv": OptionSpec(
+        "strings",
+        (),
+        (),
+        "the command; {source} {out} {soc} {entry} {op_debug_level} … stand for what they say",
+    ),
     "outputs": OptionSpec("strings", ("*",), (), "patterns below {out}, each of which must match a file"),
     "env": OptionSpec("map", {}, (), "environment beside PATH, HOME, TMPDIR, LC_ALL=C and SOURCE_DATE_EPOCH=0"),
 }
@@ -76,11 +82,15 @@ def _argv(request: Request, scratch: Scratch) -> list[str]:
     if not isinstance(given, tuple) or not given or not given[0]:
         raise InputError("options.argv is empty", "give the command and its arguments")
     words = {"{source}": str(scratch.source), "{out}": str(scratch.out), "{soc}": request.soc}
+    told = job_words(request.job_options)
+    words |= {f"{{{name}}}": word for name, word in told.items()}
+    unsaid = [f"{{{name}}}" for name in OPTIONAL if not told[name]]
     if request.entry is not None:
         words["{entry}"] = request.entry
     elif any("{entry}" in str(item) for item in given):
         raise InputError("options.argv uses {entry}, and the request has none", "give entry")
-    return [str(given[0]), *(_fill(str(item), words) for item in given[1:])]
+    said = [str(item) for item in given[1:] if not any(place in str(item) for place in unsaid)]
+    return [str(given[0]), *(_fill(item, words) for item in said)]
 
 
 def _fill(item: str, words: Mapping[str, str]) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from farm.errors import InputError
 from farm.index.outcomes import Failure
+from farm.request.job_options import JobOptions
 from farm.request.model import Request
 from farm.request.options import OptionSpec
 from farm.request.values import Value
@@ -113,8 +114,17 @@ def _options(request: Request, scratch: Scratch, headers: Path) -> list[str]:
         *([f"--std={standard}"] if standard else []),
         *(_define(name, defines[name]) for name in sorted(defines)),
         *flags,
+        *_debug_flags(request.job_options),
         *(f"-I{os.path.relpath(folder, scratch.source.parent)}" for folder in (*scratch.include_dirs, headers)),
     ]
+
+
+def _debug_flags(options: JobOptions) -> list[str]:
+    """Ascend's debug options in NVRTC's words; -G is debug information and no optimisation in one."""
+    level, values = options.op_debug_level, options.op_debug_config
+    if level == 2 or "ccec_O0" in values:
+        return ["--device-debug"]
+    return ["--generate-line-info"] if level == 1 or "ccec_g" in values else []
 
 
 def _define(name: str, value: Value) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from farm.errors import InputError
 from farm.index.outcomes import Failure
+from farm.request.job_options import JobOptions
 from farm.request.model import Request
 from farm.request.options import OptionSpec
 from farm.request.values import Value
@@ -72,7 +73,7 @@ class HostToolchain:
         language = "c" if request.source.suffix == ".c" else "c++"
         dependencies = scratch.tmp / _DEPENDENCIES
         argv = (
-            *self._compiler.argv, *_ALWAYS, *flags, *_OUTPUT_FLAGS[kind],
+            *self._compiler.argv, *_ALWAYS, *flags, *_debug_flags(request.job_options), *_OUTPUT_FLAGS[kind],
             *(f"-I{os.path.relpath(folder, cwd)}" for folder in scratch.include_dirs),
             f"-ffile-prefix-map={scratch.root}=.", f"-frandom-seed={request.source.main.sha256.hex()[:16]}",
             "-MD", "-MF", str(dependencies),
@@ -126,6 +127,15 @@ def _flags(options: Mapping[str, Value], depth: int) -> list[str]:
         *([f"-std={standard}"] if standard else []),
         *(_define(name, defines[name]) for name in sorted(defines)),
         *(str(flag) for flag in given),
+    ]
+
+
+def _debug_flags(options: JobOptions) -> list[str]:
+    """Ascend's debug options in this compiler's words: after the request's own flags, so that they hold."""
+    level, values = options.op_debug_level, options.op_debug_config
+    return [
+        *(["-g"] if level in (1, 2) or "ccec_g" in values else []),
+        *(["-O0"] if level == 2 or "ccec_O0" in values else []),
     ]
 
 

@@ -36,7 +36,7 @@ def stats(ctx: click.Context, cache: str | None, soc: str | None, as_json: bool)
             "entries": figures.entries, "bytes": figures.stored_bytes,
             "pinned_entries": figures.pinned_entries, "pinned_bytes": figures.pinned_bytes,
             "idle_entries": figures.idle_entries, "retired_entries": figures.retired_entries,
-            "private_entries": 0, "tombstones": figures.tombstones,
+            "private_entries": figures.private_entries, "tombstones": figures.tombstones,
             "limit_bytes": figures.limits.limit_bytes, "keep_ratio": figures.limits.keep_ratio,
             "ageing": figures.limits.ageing, "limit_origin": figures.limits.origin, **figures.counters,
         })  # fmt: skip

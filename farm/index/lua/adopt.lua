@@ -1,4 +1,5 @@
 --[[ adopt: bundles found in the store become entries where the index has none; a live claim wins over them.
+  Private ones do not: only the job that holds one knows whether it still wants it, and announces it.
   KEYS[1] meta           hash
   ARGV[1...] key         bytes then generation (int), record (bytes), path (str) and near_row (bytes), five a bundle,
                                at most 250
@@ -15,7 +16,7 @@ end
 local adopted = 0
 for at = 1, #ARGV - 5, 5 do
   local key, g, record, path, near_row = unpack(ARGV, at, at + 4)
-  local known = redis.call('HEXISTS', P .. 'e:' .. g, key) == 1
+  local known = g == PRIVATE or redis.call('HEXISTS', P .. 'e:' .. g, key) == 1
     or redis.call('EXISTS', P .. 'c:' .. ref_of(g, key)) == 1
     or redis.call('ZSCORE', P .. 'deleting', path) or redis.call('ZSCORE', P .. 'tombs', path)
   if not known then

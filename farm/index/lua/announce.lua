@@ -58,7 +58,7 @@ end
 local function restore(key, g, record, path, near_row)
   local old_g, state = string.match(redis.call('HGET', P .. 'map:' .. run, key) or '', '^(%d+)(.)')
   local least = math.max(tonumber(floor), state == 'i' and tonumber(old_g) or 0)
-  if tonumber(g) < least then
+  if g ~= PRIVATE and tonumber(g) < least then
     return ''
   end
   if redis.call('HEXISTS', P .. 'e:' .. g, key) == 0 then

@@ -5,8 +5,9 @@
   ARGV[3] member         str
   ARGV[4] lease_ms       int
   ARGV[5] floor          int
-  ARGV[6] nonce          str   the caller's, so that a call sent again answers the same
-  ARGV[7...] key         bytes then request (bytes) and queue (str), three a claim, at most 250
+  ARGV[6] scope          str   as acquire's
+  ARGV[7] nonce          str   the caller's, so that a call sent again answers the same
+  ARGV[8...] key         bytes then request (bytes) and queue (str), three a claim, at most 250
   ARGV[last] now_ms      int?  empty in production: the server's clock
   BUILDS j:job m:job jobs map:run e:g dropped:g i:g idle:g c:ref w:ref f:ref queue:NAME running tombs
   RETURNS {'ok', states, {payload, ...}, generations} | {'unknown'}; state c: claimed by the caller
@@ -18,7 +19,7 @@
 --@include queue
 --@include resolve
 local job, incarnation, member, lease_ms, floor = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local nonce = ARGV[6]
+local scope, nonce = ARGV[6], ARGV[7]
 
 if not is_current(job, incarnation) then
   return { 'unknown' }
@@ -26,11 +27,11 @@ end
 extend(job, member, lease_ms)
 local run = job .. '@' .. incarnation
 local keys, requests, queues = {}, {}, {}
-for at = 7, #ARGV - 3, 3 do
+for at = 8, #ARGV - 3, 3 do
   local n = #keys + 1
   keys[n], requests[n], queues[n] = ARGV[at], ARGV[at + 1], ARGV[at + 2]
 end
-local states, payloads, generations = resolve(job, run, floor, keys)
+local states, payloads, generations = resolve(job, run, floor, scope, keys)
 local priority = redis.call('HGET', P .. 'j:' .. job, 'priority')
 
 for n, key in ipairs(keys) do

@@ -35,7 +35,9 @@ local function call_coordinator_at_limit()
 end
 
 enter(g, key, record, near_row)
-call_coordinator_at_limit()
+if g ~= PRIVATE then
+  call_coordinator_at_limit()
+end
 redis.call('HINCRBY', KEYS[1], 'compiles', 1)
 finish_claim(ref, claim[2], token)
 if redis.call('HEXISTS', P .. 'i:' .. g, key) == 0 then

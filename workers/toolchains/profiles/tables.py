@@ -23,10 +23,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from farm.errors import InputError
 from farm.request.options import OptionSpec, resolve
 from farm.request.values import FieldError
+from workers.toolchains import job_words
 from workers.toolchains.profiles.template import placeholders
 
 #: Valid in argv and env.
-PLACES = ("source", "source_dir", "out", "tmp", "soc", "entry")
+PLACES = ("source", "source_dir", "out", "tmp", "soc", "entry", *job_words.PLACES)
 #: A word of argv with it is repeated, once an include folder of the request.
 INCLUDE_DIR = "include_dir"
 #: A word of its own: where the options' words go; without it they come last.

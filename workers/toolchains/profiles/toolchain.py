@@ -13,6 +13,7 @@ from farm.request.values import Value
 from workers.scratch import Scratch
 from workers.toolchains.environment import own_environment
 from workers.toolchains.hashing import fingerprint
+from workers.toolchains.job_words import OPTIONAL, job_words
 from workers.toolchains.pinned import Pinned
 from workers.toolchains.profiles.file import ProfileFile
 from workers.toolchains.profiles.program import ask_version, find_program, short_version
@@ -51,6 +52,7 @@ class ProfileToolchain:
             "tmp": str(scratch.tmp),
             "soc": request.soc,
             "entry": request.entry or "",
+            **job_words(request.job_options),
         }
         return Command(
             argv=(str(self._program), *self._argv(request, scratch, values)),
@@ -74,7 +76,7 @@ class ProfileToolchain:
             elif INCLUDE_DIR in placeholders(word, _IN_ARGV):
                 for folder in scratch.include_dirs:
                     yield fill(word, {**values, INCLUDE_DIR: str(folder)})
-            else:
+            elif all(values[place] for place in placeholders(word, _IN_ARGV) & {*OPTIONAL}):
                 yield fill(word, values)
 
     def _review(self) -> Failure | None:

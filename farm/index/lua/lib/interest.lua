@@ -1,5 +1,9 @@
 -- interest: the counts that pin entries, the idle set, tombstones and waiters. Needs base.
 
+-- Private entries, which one job has for itself, lie in a generation that is never the current one: so they go with
+-- the last interest in them, no purge asks after them, and no other job comes by their keys.
+local PRIVATE = '0'
+
 local function current_generation()
   return redis.call('HGET', KEYS[1], 'generation')
 end
@@ -20,10 +24,15 @@ local function token_and_bytes(record)
   return text(token), text(bytes)
 end
 
+-- Private entries are counted apart: they never lead to ageing.
+local function count_bytes(g, bytes)
+  redis.call('HINCRBY', KEYS[1], g == PRIVATE and 'private_bytes' or 'bytes', bytes)
+end
+
 local function condemn(g, key, record, path)
   local _, bytes = token_and_bytes(record)
   redis.call('HDEL', P .. 'e:' .. g, key)
-  redis.call('HINCRBY', KEYS[1], 'bytes', '-' .. bytes)
+  count_bytes(g, '-' .. bytes)
   redis.call('ZADD', P .. 'tombs', 'NX', now, path)
 end
 
@@ -40,7 +49,7 @@ local function time_of_use()
   return use_ms
 end
 
--- An entry without interest: idle in the current generation, condemned in a retired one.
+-- An entry without interest: idle in the current generation, condemned in a retired one, or when it was private.
 local function let_go(g, key, record)
   if g == current_generation() then
     redis.call('ZADD', P .. 'idle:' .. g, time_of_use(), key)
@@ -79,11 +88,13 @@ end
 local function enter(g, key, record, near_row)
   local _, bytes = token_and_bytes(record)
   redis.call('HSET', P .. 'e:' .. g, key, record)
-  redis.call('HINCRBY', KEYS[1], 'bytes', bytes)
+  count_bytes(g, bytes)
   redis.call('ZADD', P .. 'generations', g, g)
   redis.call('DEL', P .. 'f:' .. ref_of(g, key))
   redis.call('SREM', P .. 'dropped:' .. g, key)
-  remember_near(g, near_row, key)
+  if g ~= PRIVATE then
+    remember_near(g, near_row, key)
+  end
 end
 
 local function remove_claim(ref, queue)

@@ -67,13 +67,14 @@ local function resolve_missing(g, key, run, held, joined)
   return 'a', ''
 end
 
--- What the job's map holds for a key: generation, state and rest. What lies below the floor is given back.
+-- What the job's map holds for a key: generation, state and rest. What lies below the floor is given back; no floor
+-- is meant for what is private.
 local function mapped(run, key, value, floor)
   if not value then
     return nil
   end
   local g, state, rest = string.match(value, '^(%d+)(.)(.*)$')
-  if tonumber(g) >= tonumber(floor) then
+  if g == PRIVATE or tonumber(g) >= tonumber(floor) then
     return g, state, rest
   end
   if redis.call('HDEL', P .. 'map:' .. run, key) == 1 and state == 'i' then
@@ -91,9 +92,13 @@ local function lift_joined(job, joined)
   end
 end
 
--- Returns states (letters), payloads (record or failure) and generations, each one a key.
-local function resolve(job, run, floor, keys)
+-- Returns states (letters), payloads (record or failure) and generations, each one a key. In scope 'private', keys
+-- that the job has not asked for yet are its own.
+local function resolve(job, run, floor, scope, keys)
   local g_now = reach(floor)
+  if scope == 'private' then
+    g_now = PRIVATE
+  end
   local states, payloads, generations, held, joined = {}, {}, {}, {}, {}
   local order, groups = {}, {}
   for n, value in ipairs(redis.call('HMGET', P .. 'map:' .. run, unpack(keys))) do
