@@ -1,14 +1,22 @@
-"""ASCEND_MAX_OP_CACHE_SIZE and ASCEND_REMAIN_CACHE_SIZE_RATIO: strict numbers, each bad one named once."""
+"""ASCEND_MAX_OP_CACHE_SIZE and ASCEND_REMAIN_CACHE_SIZE_RATIO: strict numbers, each bad one named once.
+
+And op_cache.ini before them, when both of its sizes are valid.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from farm.policy.limits import MEGABYTE, RATIO_VARIABLE, SIZE_VARIABLE, Limits, from_environment
+from farm.policy.inifile import IniFile, parse, unusable
+from farm.policy.limits import MEGABYTE, Limits, decide, from_environment
+from farm.policy.quantity import RATIO, SIZE
+
+SIZE_VARIABLE, RATIO_VARIABLE = SIZE.variable, RATIO.variable
 
 BAD = [
     "５００", "٥", "1_000", "80%", "500MB", "0", "-0", "00", "-2", "1.5", "1e3", "0x10", "+", "-", "+-1", "- 1",  # noqa: RUF001
     "1 0", "five", "1,000", "²", "\u00a05", "1\u200b", "1\n2", "9" * 40,
+    "2147483648",
 ]  # fmt: skip
 
 
@@ -32,7 +40,7 @@ def test_a_ratio_out_of_range_counts_as_the_default(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "size_mb"), [("1", 1), ("500", 500), ("+5", 5), (" 5\t", 5), ("007", 7), ("2147483648", 2**31)]
+    ("text", "size_mb"), [("1", 1), ("500", 500), ("+5", 5), (" 5\t", 5), ("007", 7), ("2147483647", 2**31 - 1)]
 )
 def test_sizes(text: str, size_mb: int) -> None:
     assert from_environment({SIZE_VARIABLE: text}) == (Limits(size_mb * MEGABYTE, 50, "environment", True), [])
@@ -65,3 +73,36 @@ def test_each_bad_value_is_named_and_costs_only_itself() -> None:
 @pytest.mark.parametrize(("size", "ratio", "keep"), [(3, 50, 1572864), (1, 1, 10485), (1, 100, 1048576)])
 def test_what_ageing_leaves_is_rounded_down(size: int, ratio: int, keep: int) -> None:
     assert Limits(size * MEGABYTE, ratio, "environment", True).keep_bytes == keep
+
+
+ENVIRONMENT = from_environment({SIZE_VARIABLE: "7", RATIO_VARIABLE: "30"})[0]
+DEFAULT = from_environment({})[0]
+
+
+@pytest.mark.parametrize("environment", [ENVIRONMENT, DEFAULT])
+@pytest.mark.parametrize(
+    ("size_mb", "ratio", "limits"),
+    [
+        (500, 50, Limits(524288000, 50, "op_cache.ini", True)),
+        (1, 100, Limits(MEGABYTE, 100, "op_cache.ini", True)),
+        (-1, 20, Limits(524288000, 20, "op_cache.ini", False)),
+    ],
+)
+def test_the_file_beats_environment_and_default(size_mb: int, ratio: int, limits: Limits, environment: Limits) -> None:
+    assert decide(IniFile(size_mb, ratio), environment) == limits
+
+
+#: Present, but without two valid sizes.
+SETS_NOTHING = [
+    b"", b"max_op_cache_size=5", b"max_op_cache_size=5\nremain_cache_size_ratio=0", b"remain_cache_size_ratio=5",
+    b"max_op_cache_size=-1", b"max_op_cache_size=x\nremain_cache_size_ratio=5", b"adk_version=1\nops_version=2",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("environment", [ENVIRONMENT, DEFAULT])
+@pytest.mark.parametrize(
+    "ini", [None, unusable("x", "no"), *(parse(b"[op_compiler_cache]\n" + body, "x") for body in SETS_NOTHING)]
+)
+def test_else_both_sizes_are_the_environments(ini: IniFile | None, environment: Limits) -> None:
+    assert decide(ini, environment) == environment
+    assert {environment.origin for environment in (ENVIRONMENT, DEFAULT)} == {"environment", "default"}
