@@ -1,1 +1,1 @@
-"""HOW kernels are cached: limits and ageing, after Ascend's rules. Pure: no clock, no I/O."""
+"""HOW kernels are cached, after Ascend's rules. Pure: no clock, and no I/O but the one debug file that a job names."""
