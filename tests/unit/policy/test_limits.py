@@ -101,7 +101,14 @@ SETS_NOTHING = [
 
 @pytest.mark.parametrize("environment", [ENVIRONMENT, DEFAULT])
 @pytest.mark.parametrize(
-    "ini", [None, unusable("x", "no"), *(parse(b"[op_compiler_cache]\n" + body, "x") for body in SETS_NOTHING)]
+    "ini",
+    [
+        None,
+        unusable("x", "no"),
+        IniFile(7, None),
+        IniFile(None, 7),
+        *(parse(b"[op_compiler_cache]\n" + body, "x") for body in SETS_NOTHING),
+    ],
 )
 def test_else_both_sizes_are_the_environments(ini: IniFile | None, environment: Limits) -> None:
     assert decide(ini, environment) == environment
