@@ -5,12 +5,16 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from redis.exceptions import RedisError
 
 from farm.index.registry import Offer, Registry, Worker
+from farm.policy.cores import CoreCounts
 from farm.request.options import to_wire
+from workers.core_counts import served
 from workers.toolchains import Toolchain
 
 logger = logging.getLogger(__name__)
@@ -19,13 +23,14 @@ EVERY_SECONDS = 5.0
 TTL_SECONDS = 15.0
 
 
-def offer_of(toolchain: Toolchain) -> Offer:
-    """A toolchain as the registry has it."""
+def offer_of(toolchain: Toolchain, cores: Mapping[str, CoreCounts] = MappingProxyType({})) -> Offer:
+    """A toolchain as the registry has it, with the core counts of the processors that it compiles for."""
     return Offer(
         toolchain=toolchain.name,
         fingerprint=toolchain.fingerprint,
         version=toolchain.version,
         socs=toolchain.socs,
+        core_counts=served(cores, toolchain.socs),
         schema=to_wire(toolchain.schema),
     )
 

@@ -22,6 +22,7 @@ from farm.settings import Settings
 from farm.versions import versions
 from workers import toolchains
 from workers.compile import Compiler
+from workers.core_counts import known_core_counts
 from workers.keeping import Limits
 from workers.leases import Leases
 from workers.patience import Patience
@@ -55,7 +56,9 @@ class CompileWorker:
         self._connection.store.self_test()
         found = toolchains.find(settings)
         self._missing = found.missing
-        self._offers = [offer for offer in map(offer_of, found.toolchains) if wanted(offer.queue)]
+        cores = known_core_counts(os.environ)
+        offers = (offer_of(toolchain, cores) for toolchain in found.toolchains)
+        self._offers = [offer for offer in offers if wanted(offer.queue)]
         self.queues = tuple(offer.queue for offer in self._offers)
         if not self.queues:
             raise _nothing_to_serve(found)

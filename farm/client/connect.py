@@ -10,13 +10,15 @@ from farm.client import identity
 from farm.client.cache_dir import resolve_cache_dir
 from farm.client.connection import Connection, open_connection
 from farm.client.job import Job
+from farm.client.shaping import Shaping
 from farm.errors import InputError
 from farm.index.index import Index
 from farm.index.jobs import PRIORITIES
 from farm.namespace import Namespace
+from farm.policy.cores import parse as parse_cores
+from farm.policy.debug_config import load as load_debug_config
+from farm.policy.modes import Debug, decide
 from farm.settings import Settings
-
-MODES = ("enable", "force")
 
 
 class Farm:
@@ -28,16 +30,22 @@ class Farm:
     def job(
         self, job_id: str | None = None, mode: str = "enable", *, cache: str | None = None,
         priority: str = "normal", owner: str | None = None, op_compiler_cache_dir: str | Path | None = None,
+        op_debug_level: int = 0, op_debug_config: str | Path | None = None, aicore_num: str | None = None,
+        jit_compile: str = "auto",
     ) -> Job:  # fmt: skip
         """Become a member of a job; without an id, the launcher's (Slurm, torchrun) or a random one.
+
+        Args:
+            op_debug_config: a file; ``aicore_num``: ``cube|vector``. All of Ascend's options: docs/ascend.md.
 
         Raises:
             InputError: a value is wrong, or the cache folder can not be written: the submitter mends it.
         """
         settings = self.connection.settings
-        for name, value, valid in (("mode", mode, MODES), ("priority", priority, tuple(PRIORITIES))):
-            if value not in valid:
-                raise InputError(f"{name} {value!r} is not known", fix=f"use one of: {', '.join(valid)}")
+        debug = Debug(op_debug_level, *(() if op_debug_config is None else load_debug_config(Path(op_debug_config))))
+        shaping = Shaping(decide(mode, debug), None if aicore_num is None else parse_cores(aicore_num), jit_compile)
+        if priority not in PRIORITIES:
+            raise InputError(f"priority {priority!r} is not known", fix=f"use one of: {', '.join(PRIORITIES)}")
         if job_id is not None and not isinstance(job_id, str):
             raise InputError(f"job id {job_id!r} is not text", fix="give a string")
         option = None if op_compiler_cache_dir is None else str(op_compiler_cache_dir)
@@ -49,6 +57,7 @@ class Farm:
             priority=priority,
             owner=identity.owner_labels(owner or settings.owner),
             root=resolve_cache_dir(option, os.environ),
+            shaping=shaping,
         )
 
     def namespaces(self) -> list[Namespace]:

@@ -20,6 +20,7 @@ from farm.client.inuse import InUse
 from farm.client.link import Link
 from farm.client.part import Part
 from farm.client.results import Progress, Result
+from farm.client.shaping import Shaping
 from farm.client.tending import Tending
 from farm.client.toolchains import Toolchains, prepare
 from farm.errors import CompileFailed, FarmError, InputError, JobEnded
@@ -41,10 +42,11 @@ class Job:
 
     def __init__(
         self, connection: Connection, job_id: str, *, mode: str, cache: str, priority: str,
-        owner: dict[str, str], root: Path,
+        owner: dict[str, str], root: Path, shaping: Shaping,
     ) -> None:  # fmt: skip
         self.id = job_id
         self.mode = mode
+        self.shaping = shaping
         self.cache = cache
         self._connection = connection
         self._priority = priority
@@ -112,12 +114,14 @@ class Job:
         bound = self._connection.settings.no_worker_seconds
         toolchains.load(requests, bound if timeout is None else min(bound, timeout), self._say)
         for request in {(request.toolchain, request.soc): request for request in requests}.values():
-            toolchains.preferred(request)
+            self.shaping.shape(request, toolchains.preferred(request), self.id)
+        if unmatched := self.shaping.unmatched(requests):
+            self._say(unmatched)
         asks: dict[tuple[Namespace, bytes], Ask] = {}
         for position, request in enumerate(requests):
             part = self._part(Namespace(self.cache, request.soc))
             offer = toolchains.choose(part, request)
-            resolved, key = prepare(request, offer)
+            resolved, key = prepare(self.shaping.shape(request, offer, part.who.run), offer)
             ask = asks.setdefault((part.namespace, key), Ask(part, key, resolved, offer))
             ask.positions.append(position)
             ask.names.append(request.name)
@@ -133,7 +137,7 @@ class Job:
             )  # fmt: skip
             part = Part(Index(self._connection.server, namespace), self._connection.store, self._link, who)
             self._parts[namespace] = part
-            part.join(settings.force_timeout_seconds)
+            part.join(self.shaping.purges, settings.force_timeout_seconds)
             self._start_heart()
         return part
 

@@ -18,11 +18,15 @@ def _option(*names: str, **attributes: Any) -> Any:
 
 @click.command("submit", cls=FarmCommand)
 @click.argument("file")
-@_option("--mode", default="enable", show_default=True, help="op_compiler_cache_mode: enable or force.")
+@_option("--mode", default="enable", show_default=True, help="op_compiler_cache_mode: enable, force or disable.")
 @_option("--cache", help="Name of the shared cache (default: FARM_CACHE).")
 @_option("--soc", help="Processor type of operators that name none.")
 @_option("--toolchain", help="Toolchain of operators that name none: NAME or NAME@FINGERPRINT.")
 @_option("--op-compiler-cache-dir", help="Folder for the kernels (default: $ASCEND_CACHE_PATH or $HOME/atc_data).")
+@_option("--aicore-num", metavar="CUBE|VECTOR", help="Cores to compile for, where the processor supports it.")
+@_option("--jit-compile", default="auto", show_default=True, metavar="WHEN", help="true, false or auto.")
+@_option("--op-debug-level", default="0", show_default=True, metavar="N", help="0 to 4; not 0: nothing is cached.")
+@_option("--op-debug-config", metavar="FILE", help="File with op_debug_config= and op_debug_list=.")
 @_option("--job-id", help="The same for all members of a job (default: the launcher's, else random).")
 @_option("--owner", help="Labels for reports: k=v,k=v.")
 @_option(
@@ -47,7 +51,8 @@ def _option(*names: str, **attributes: Any) -> Any:
 @handle_preload_options
 def submit(
     ctx: click.Context, file: str, mode: str, cache: str | None, soc: str | None, toolchain: str | None,
-    op_compiler_cache_dir: str | None, job_id: str | None, owner: str | None, priority: str, timeout: float | None,
+    op_compiler_cache_dir: str | None, aicore_num: str | None, jit_compile: str, op_debug_level: str,
+    op_debug_config: str | None, job_id: str | None, owner: str | None, priority: str, timeout: float | None,
     no_wait: bool, hold: float, as_json: bool,
 ) -> None:  # fmt: skip
     """Get a kernel for every operator of FILE (.json, .yaml, .msgpack, or - for standard input).
@@ -58,13 +63,16 @@ def submit(
     import farm  # noqa: PLC0415 - the command line loads fast
     from farm.client.results import count  # noqa: PLC0415
     from farm.commands.progress import view  # noqa: PLC0415
+    from farm.policy.modes import read_level  # noqa: PLC0415
 
     started = time.monotonic()
     requests = farm.load(file, soc=soc, toolchain=toolchain)
     connection = farm.connect()
     with connection.job(
-        job_id, mode, cache=cache, priority=priority, owner=owner, op_compiler_cache_dir=op_compiler_cache_dir
-    ) as job:
+        job_id, mode, cache=cache, priority=priority, owner=owner, op_compiler_cache_dir=op_compiler_cache_dir,
+        op_debug_level=read_level(op_debug_level), op_debug_config=op_debug_config, aicore_num=aicore_num,
+        jit_compile=jit_compile,
+    ) as job:  # fmt: skip
         with view(len(requests)) as show:
             results = job.compile(requests, progress=show, timeout=timeout, wait=not no_wait)
         counts = count(results)
@@ -75,8 +83,8 @@ def submit(
             "incarnation": job.incarnation,
             "state": state,
             "mode": mode,
-            "effective_mode": mode,
-            "reason": f"op_compiler_cache_mode is {mode}",
+            "effective_mode": job.shaping.decision.effective_mode,
+            "reason": job.shaping.reason(requests),
             "ops": [result.to_json() for result in results],
             "counts": counts,
             "seconds": round(time.monotonic() - started, 3),

@@ -15,6 +15,7 @@ from redis.exceptions import RedisError
 from farm.client.connection import Connection
 from farm.coordinator import age, purges, reap, sweep
 from farm.coordinator.chores import Chores
+from farm.coordinator.limits import CacheLimits
 from farm.coordinator.messages import Messages
 from farm.coordinator.outage import Outage
 from farm.coordinator.space import Space, hold
@@ -24,7 +25,7 @@ from farm.index import names
 from farm.index.index import Index
 from farm.index.leader import Leadership
 from farm.namespace import Namespace
-from farm.policy.limits import Limits, from_environment
+from farm.policy.limits import Limits
 
 logger = logging.getLogger(__name__)
 
@@ -42,13 +43,11 @@ class Coordinator:
         self._watch = Watch(connection.server, names.WATCH)
         self._spaces: dict[Namespace, Space] = {}
         self._chores = Chores(connection.server, connection.store, self._space)
-        self._limits, warnings = from_environment(environ)
         self._leads = False
         self._outage = Outage()
+        self._limits = CacheLimits(connection.store, environ, self._outage)
         #: Where the limit is exceeded although all was aged that may be.
         self._over: set[str] = set()
-        for warning in warnings:
-            logger.warning("%s", warning)
 
     def run(self, stop: threading.Event) -> None:
         """Tick until told to stop; a server that is away is waited for."""
@@ -105,6 +104,7 @@ class Coordinator:
             logger.info("drained %s: %d entries of earlier generations", where, drained)
 
     def _age(self, spaces: list[Space]) -> None:
+        self._limits.read({space.index.namespace.cache for space in spaces})
         for space in spaces:
             limits = self._limits_of(space)
             space.index.set_limits(limits.limit_bytes, limits.keep_ratio, limits.origin, limits.ageing)
@@ -129,7 +129,7 @@ class Coordinator:
             self._over.discard(where)
 
     def _limits_of(self, space: Space) -> Limits:
-        return self._limits
+        return self._limits.of(space.index.namespace.cache)
 
     def _hold_after_gap(self, now_ms: int) -> None:
         """Hold everything that lives when nobody could renew for a while, and rebuild when data may be lost."""

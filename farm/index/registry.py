@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, TypeVar
 
@@ -25,7 +25,8 @@ class Offer:
     version: str
     #: Processor types it compiles for; empty: any name.
     socs: tuple[str, ...] = ()
-    core_counts: Mapping[str, Any] = field(default_factory=dict)
+    #: By processor type: cube and vector cores, where they are known.
+    core_counts: Mapping[str, Sequence[int]] = field(default_factory=dict)
     #: Option schema, in the wire form of farm.request.options.
     schema: Mapping[str, Any] = field(default_factory=dict)
     first_seen_ms: int = 0

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
-from farm.request.values import FieldError, shown, text, word
+from farm.request.values import FieldError, label, shown, text
 
 #: Ascend's ``op_debug_level``.
 DEBUG_LEVELS = range(5)
-_DEBUG_VALUE = re.compile(r"[A-Za-z0-9_.:=+-]{1,128}")
 _DEBUG_VALUES_MAX = 64
 _CORES = range(1, 2**16)
 
@@ -36,7 +34,7 @@ class JobOptions:
         if not isinstance(self.op_debug_config, tuple) or len(self.op_debug_config) > _DEBUG_VALUES_MAX:
             raise FieldError(f"must be up to {_DEBUG_VALUES_MAX} texts", "", "op_debug_config")
         for value in self.op_debug_config:
-            word(value, "op_debug_config", _DEBUG_VALUE, "1 to 128 letters, digits and _ . : = + -")
+            label(value, "op_debug_config")
         cores = self.aicore_num
         if cores is not None and not (
             isinstance(cores, tuple) and len(cores) == 2 and all(type(one) is int and one in _CORES for one in cores)

@@ -99,6 +99,8 @@ def _open_bucket(url: str) -> S3Store:
 #: A store that does not answer is said to be unavailable within 5 s: three tries to connect.
 _RETRY: RetryConfig = {"max_retries": 2, "retry_timeout": timedelta(seconds=5)}
 
+#: Modes of files: what the farm put there nobody changes; settings are for people to edit.
+_KEPT, _EDITED = 0o440, 0o640
 _OS_ERROR = re.compile(r"os error (\d+)")
 
 
@@ -235,7 +237,7 @@ class _FolderObjects(_ObstoreObjects):
     def _share(self, path: str) -> None:
         # Also after "exists already": the process that put it may have died between the two steps.
         with suppress(OSError):
-            (self._root / path).chmod(0o440 | (self._mode & 0o004))
+            (self._root / path).chmod((_EDITED if path.endswith(".ini") else _KEPT) | (self._mode & 0o004))
 
     def _failed(self, what: str, error: Exception) -> FarmError:
         match = _OS_ERROR.search(str(error))

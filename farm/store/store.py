@@ -96,6 +96,29 @@ class Store:
         """Whether an object lies at that path."""
         return self._objects.exists(_checked(path))
 
+    def settings_file(self, path: str, generated: bytes, at_most_bytes: int) -> bytes:
+        """Read a file that people edit; where there is none, one is written first.
+
+        Raises:
+            StoreDamaged: something else lies there, or it is too long, or may not be read; its owner mends it.
+        """
+        try:
+            return self._objects.get(_checked(path), at_most_bytes)
+        except StoreMissing:
+            if self._objects.create(path, generated):
+                return generated
+            return self._written_meanwhile(path, at_most_bytes)
+        except FarmUnavailable as error:
+            if not self._objects.exists(IDENTITY_PATH):
+                raise
+            raise StoreDamaged(error.message, fix="let this process read it") from None
+
+    def _written_meanwhile(self, path: str, at_most_bytes: int) -> bytes:
+        try:
+            return self._objects.get(path, at_most_bytes)
+        except StoreMissing:
+            raise StoreDamaged(f"{path} is there and is no file", fix="move what lies there") from None
+
     def put_source(self, sha256: bytes, data: bytes) -> None:
         """Put a source under its digest; a damaged object under that digest is replaced by the right bytes.
 

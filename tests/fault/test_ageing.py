@@ -14,6 +14,7 @@ import pytest
 import farm
 from farm.coordinator.loop import Coordinator
 from farm.index.index import Index
+from farm.index.stats import read_stats
 from farm.namespace import Namespace
 from farm.policy.limits import MEGABYTE
 from farm.request.wire import pack as pack_request
@@ -24,6 +25,7 @@ from tests.unit.workers.requests import shell
 MINUTE = 60_000
 #: Bytes of one entry's file: ten are a little more than 1 MB.
 TENTH = MEGABYTE // 10
+NEVER = "[op_compiler_cache]\nmax_op_cache_size=-1\nremain_cache_size_ratio=50\n"
 
 
 class Silent:
@@ -52,22 +54,34 @@ class Led:
         self.coordinator = Coordinator(self.connection, Silent(), self.environ | environ)  # type: ignore[arg-type]
         self.connection.server.delete("opfarm:{farm}:leader")
 
-    def put(self, *idle_minutes: float, soc: str = "test-soc", size_bytes: int = TENTH) -> list[bytes]:
+    def put(
+        self, *idle_minutes: float, soc: str = "test-soc", size_bytes: int = TENTH, cache: str = "default"
+    ) -> list[bytes]:
         """Entries that nobody has used for so long."""
-        index = self.index(soc)
-        found = put_bundles(
-            self.kit, [(secrets.token_bytes(32), self.request) for _ in idle_minutes], size_bytes, soc=soc
-        )
+        index = self.index(soc, cache)
+        rows = [(secrets.token_bytes(32), self.request) for _ in idle_minutes]
+        found = put_bundles(self.kit, rows, size_bytes, soc=soc, cache=cache)
         now_ms = round(time.time() * 1000)
         for at, minutes in zip(found, idle_minutes, strict=True):
             self.connection.server.zadd(f"{index.prefix}idle:1", {at.key: now_ms - round(minutes * MINUTE)})
         return [at.key for at in found]
 
-    def index(self, soc: str = "test-soc") -> Index:
-        return Index(self.connection.server, Namespace("default", soc))
+    def index(self, soc: str = "test-soc", cache: str = "default") -> Index:
+        return Index(self.connection.server, Namespace(cache, soc))
 
-    def keys(self, soc: str = "test-soc") -> set[bytes]:
-        return {key for chunk in self.index(soc).entries() for _, key, _ in chunk}
+    def keys(self, soc: str = "test-soc", cache: str = "default") -> set[bytes]:
+        return {key for chunk in self.index(soc, cache).entries() for _, key, _ in chunk}
+
+    def ini(self, text: str, cache: str = "default") -> Path:
+        """Somebody edits the cache's op_cache.ini."""
+        path = self.kit.store / cache / "op_cache.ini"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def origin(self) -> str:
+        """Where the limits in force come from, as stats tell."""
+        return read_stats(self.index()).limits.origin
 
     def tick(self, times: int = 1) -> None:
         for _ in range(times):
@@ -184,25 +198,71 @@ def test_the_farms_limit_takes_the_oldest_of_all_namespaces(tmp_path: Path) -> N
         assert sum(farm_.index(soc).stored_bytes() for soc in ("test-soc", "other-soc")) <= MEGABYTE // 2
 
 
-def test_the_farms_limit_spares_namespaces_that_are_never_aged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_farms_limit_spares_a_cache_that_is_never_aged(tmp_path: Path) -> None:
     with led(tmp_path, size_mb="5", max_total_size_mb=1, remain_total_size_ratio=50) as farm_:
-        never = farm_.put(*[900] * 8, soc="other-soc")
+        farm_.ini(NEVER, cache="models")
+        never = farm_.put(*[900] * 8, cache="models")
         aged = farm_.put(*[60] * 8)
-        usual = farm_.coordinator._limits_of
-
-        def limits_of(space: object) -> object:
-            limits = usual(space)  # type: ignore[arg-type]
-            is_other = space.index.namespace.soc == "other-soc"  # type: ignore[attr-defined]
-            return type(limits)(limits.limit_bytes, 50, "environment", False) if is_other else limits
-
-        monkeypatch.setattr(farm_.coordinator, "_limits_of", limits_of)
         farm_.tick(2)
-        assert farm_.keys("other-soc") == set(never)
+        assert farm_.keys(cache="models") == set(never)
         assert farm_.keys() == set(aged)  # what counts is below the limit
         farm_.put(*[60] * 4)
         farm_.tick(2)
-        assert farm_.keys("other-soc") == set(never)
+        assert farm_.keys(cache="models") == set(never)
         assert len(farm_.keys()) < 6
+
+
+def test_op_cache_ini_is_made_and_sets_nothing(tmp_path: Path) -> None:
+    with led(tmp_path, size_mb="5") as farm_:
+        farm_.put(60)
+        farm_.tick()
+        path = farm_.kit.store / "default" / "op_cache.ini"
+        assert "#max_op_cache_size=500" in path.read_text()
+        assert path.stat().st_mode & 0o770 == 0o640
+        farm_.tick()
+        assert farm_.origin() == "environment"
+        assert read_stats(farm_.index()).limits.limit_bytes == 5 * MEGABYTE
+
+
+def test_op_cache_ini_beats_the_environment_as_soon_as_it_is_edited(tmp_path: Path) -> None:
+    with led(tmp_path, size_mb="5") as farm_:
+        farm_.put(*[60] * 12)
+        farm_.tick()
+        assert len(farm_.keys()) == 12
+        path = farm_.ini("[op_compiler_cache]\nmax_op_cache_size=1\nremain_cache_size_ratio=50\n")
+        farm_.tick(2)
+        assert farm_.origin() == "op_cache.ini"
+        assert len(farm_.keys()) == 4
+        path.write_text("")  # as an editor does before it writes the new text
+        farm_.tick()
+        assert farm_.origin() == "op_cache.ini"
+        path.unlink()
+        farm_.tick(2)
+        assert farm_.origin() == "environment"
+
+
+FAULTS = {
+    "[op_compiler_cache]\nmax_op_cache_size=80%\nremain_cache_size_ratio=50\n": "line 2: '80%'",
+    "[op_compiler_cache]\n" + "x" * 2**20: "at most 65536 are read",
+    "": "is no file",
+}
+
+
+@pytest.mark.parametrize("text", FAULTS)
+def test_a_faulty_op_cache_ini_is_told_once_and_sets_nothing(
+    tmp_path: Path, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with led(tmp_path, size_mb="5") as farm_:
+        farm_.put(60)
+        if text:
+            farm_.ini(text)
+        else:
+            (farm_.kit.store / "default" / "op_cache.ini").mkdir(parents=True)
+        farm_.tick(3)
+        assert farm_.origin() == "environment"
+        told = [record.message for record in caplog.records if "op_cache.ini" in record.message]
+        assert len(told) == 1, told
+        assert FAULTS[text] in told[0]
 
 
 def test_a_publish_that_crosses_the_limit_calls_the_coordinator_at_once(tmp_path: Path) -> None:

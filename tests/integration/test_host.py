@@ -8,12 +8,14 @@ import platform
 import shutil
 import stat
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from farm.index.outcomes import Failure
+from farm.request.job_options import JobOptions
 from farm.settings import Settings
 from tests.unit.workers.requests import request, source
 from workers.keeping import Limits
@@ -23,6 +25,7 @@ from workers.toolchains import find, host, host_compiler
 from workers.toolchains.host import HostToolchain
 
 ADD = 'extern "C" int add(int a, int b) { return a + b + OFFSET; }\n'
+SUM = 'extern "C" int sum(const int *v, int n) { int s = 0; for (int i = 0; i < n; i++) s += v[i]; return s; }\n'
 
 
 @pytest.fixture(scope="module")
@@ -323,3 +326,21 @@ def test_a_compiler_that_does_not_work_is_missing_with_a_reason(monkeypatch: pyt
     assert "host" not in [toolchain.name for toolchain in found.toolchains]
     assert "does not answer" in found.missing["host"]
     assert found.missing["command"] == "FARM_ALLOW_ADHOC_COMMANDS is not set"
+
+
+def test_debug_options_reach_the_compiler(toolchain: HostToolchain, area: ScratchArea) -> None:
+    def sections(options: JobOptions) -> tuple[bool, int]:
+        """Whether there is debug information, and how long the code is: more without optimisation."""
+        asked = request(schema=host.SCHEMA, toolchain="host", source=source(SUM), options={"output": "o"})
+        data = made(compile(replace(asked, job_options=options), toolchain, area, Limits(timeout_seconds=100), Stop()))
+        return b".debug_info" in data, len(data)
+
+    plain, optimised = sections(JobOptions())
+    assert not plain
+    for level, is_debug in ((1, True), (2, True), (3, False), (4, False)):
+        assert sections(JobOptions(private="j@1", op_debug_level=level))[0] is is_debug
+    has_information, _ = sections(JobOptions(private="j@1", op_debug_config=("oom", "ccec_g")))
+    assert has_information
+    has_information, size = sections(JobOptions(private="j@1", op_debug_config=("ccec_O0",)))
+    assert not has_information
+    assert size != optimised

@@ -73,10 +73,15 @@ def put_entries(kit: Kit, requests: Sequence[farm.Request], size_bytes: int = 10
 
 
 def put_bundles(
-    kit: Kit, rows: Iterable[tuple[bytes, bytes]], size_bytes: int = 100, generation: int = 1, soc: str = SOC
+    kit: Kit,
+    rows: Iterable[tuple[bytes, bytes]],
+    size_bytes: int = 100,
+    generation: int = 1,
+    soc: str = SOC,
+    cache: str = "default",
 ) -> list[BundleId]:
     """Bundles of these keys and packed requests, in the store and as idle entries."""
-    connection, index = kit.farm().connection, kit.index(soc)
+    connection, index = kit.farm().connection, kit.index(soc, cache)
     connection.server.sadd("opfarm:{farm}:namespaces", str(index.namespace))
     index.open(generation)
     found: list[tuple[BundleId, Record]] = []

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from farm.index.outcomes import Failure
 from farm.request.executables import executable_digest
+from farm.request.job_options import JobOptions
 from farm.request.model import Request
 from farm.settings import Settings
 from tests.unit.workers.requests import request, source
@@ -153,3 +155,16 @@ def test_it_is_off_unless_allowed() -> None:
     found = command.find(Settings.read({"FARM_ALLOW_ADHOC_COMMANDS": "1"}))
     assert isinstance(found, CommandToolchain)
     assert (found.socs, len(found.fingerprint)) == ((), 64)
+
+
+def test_the_jobs_options_are_words_and_what_it_does_not_give_is_left_out(compiler: Path, tmp_path: Path) -> None:
+    words = ["-g{op_debug_level}", "-d={op_debug_config}", "-n={aicore_num}", "{cube_core_num}/{vector_core_num}"]
+    asked = ask(compiler, argv=["fakecc", *words])
+    got = run(asked, tmp_path)
+    assert isinstance(got, Command)
+    assert got.argv[1:] == ("-g0",)
+    told = JobOptions(private="job@1", op_debug_level=3, op_debug_config=("a", "b"), aicore_num=(24, 48))
+    (tmp_path / "second").mkdir()
+    got = run(replace(asked, job_options=told), tmp_path / "second")
+    assert isinstance(got, Command)
+    assert got.argv[1:] == ("-g3", "-d=a,b", "-n=24|48", "24/48")
