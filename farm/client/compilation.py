@@ -11,7 +11,7 @@ from typing import Any
 
 from farm.client.ask import Ask
 from farm.client.claiming import Claiming
-from farm.client.fetch import Fetcher
+from farm.client.fetch import Delivery
 from farm.client.link import Link
 from farm.client.part import Part
 from farm.client.results import Progress, Result, count
@@ -33,14 +33,14 @@ class Compilation:
     """The state of one call: each ask is waiting, being fetched, or done."""
 
     def __init__(
-        self, asks: Sequence[Ask], link: Link, claiming: Claiming, tending: Tending, fetcher: Fetcher,
+        self, asks: Sequence[Ask], link: Link, claiming: Claiming, tending: Tending, delivery: Delivery,
         progress: Callable[[Progress], None],
     ) -> None:  # fmt: skip
         self._asks = asks
         self._link = link
         self._claiming = claiming
         self._tending = tending
-        self._fetcher = fetcher
+        self._delivery = delivery
         self._progress = progress
         self._parts = list(dict.fromkeys(ask.part for ask in asks))
         self._by_key = {(ask.part, ask.key): ask for ask in asks}
@@ -149,7 +149,7 @@ class Compilation:
     def _use(self, part: Part, asks: Sequence[Ask], answers: Sequence[Answer]) -> None:
         """Before any is looked for: whoever cleans the node's folder leaves them there from now on."""
         hits = [ask.key for ask, answer in zip(asks, answers, strict=True) if isinstance(answer, Hit)]
-        self._fetcher.use(part.namespace, hits)
+        self._delivery.use(part.namespace, hits)
 
     def _place(self, ask: Ask, answer: Answer, pool: ThreadPoolExecutor) -> None:
         match answer:
@@ -157,7 +157,7 @@ class Compilation:
                 holding = Holding(generation, ask.key, answer.record)
                 ask.part.hold(holding)
                 self._waiting.discard(ask)
-                future = pool.submit(self._fetcher.fetch, ask.part.namespace, holding)
+                future = pool.submit(self._delivery.fetch, ask.part.namespace, holding)
                 self._fetching[future] = (ask, holding)
             case Refused(failure, remembered):
                 ask.fail(failure, remembered)

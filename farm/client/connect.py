@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from farm.client import identity
 from farm.client.cache_dir import resolve_cache_dir
 from farm.client.connection import Connection, open_connection
+from farm.client.fetch import Fetcher
 from farm.client.job import Job
 from farm.client.shaping import Shaping
 from farm.errors import InputError
@@ -56,8 +58,8 @@ class Farm:
             cache=cache or settings.cache,
             priority=priority,
             owner=identity.owner_labels(owner or settings.owner),
-            root=resolve_cache_dir(option, os.environ),
             shaping=shaping,
+            delivery=partial(Fetcher, self.connection.store, resolve_cache_dir(option, os.environ)),
         )
 
     def namespaces(self) -> list[Namespace]:

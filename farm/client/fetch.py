@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from farm.client.folder import KernelFolder
 from farm.client.inuse import InUse
@@ -11,6 +12,26 @@ from farm.index.jobs import Holding
 from farm.namespace import Namespace, bundle_path
 from farm.store.bundle import unpack
 from farm.store.store import Store
+
+
+class Delivery(Protocol):
+    """Where a job's kernels go; safe to use from several threads."""
+
+    def use(self, namespace: Namespace, keys: Sequence[bytes]) -> None:
+        """Say that this process uses these entries; called before they are fetched."""
+
+    def fetch(self, namespace: Namespace, held: Holding) -> Mapping[str, Path]:
+        """The entry's files by name, verified.
+
+        Raises:
+            StoreMissing, StoreDamaged: the bundle is gone or bad: drop the entry, it is compiled again.
+            FarmUnavailable: the store does not answer: try again.
+        """
+
+    def record(
+        self, namespace: Namespace, job_id: str, incarnation: int, files: Mapping[str, Mapping[str, Path]]
+    ) -> None:
+        """Keep which files each operator has, for people and launchers."""
 
 
 class Fetcher:
@@ -31,12 +52,7 @@ class Fetcher:
             self._in_use.add(self.folder(namespace.soc).path, keys)
 
     def fetch(self, namespace: Namespace, held: Holding) -> Mapping[str, Path]:
-        """The entry's files on this node, by name.
-
-        Raises:
-            StoreMissing, StoreDamaged: the bundle is gone or bad: drop the entry, it is compiled again.
-            FarmUnavailable: the store does not answer: try again.
-        """
+        """The entry's files on this node, by name."""
         folder = self.folder(namespace.soc)
         record = held.record
         files = folder.present(held.key, record.sha256)
@@ -49,3 +65,9 @@ class Fetcher:
                 bundle = unpack(data, key=held.key, sha256=record.sha256, stored_bytes=record.stored_bytes)
                 files = folder.unpack(bundle, record.sha256)
         return files
+
+    def record(
+        self, namespace: Namespace, job_id: str, incarnation: int, files: Mapping[str, Mapping[str, Path]]
+    ) -> None:
+        """``jobs/<job>.json`` beside the entries."""
+        self.folder(namespace.soc).write_job(job_id, incarnation, files)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from threading import Event, Thread
 from types import TracebackType
 from typing import Self
@@ -14,7 +13,7 @@ from farm.client.ask import Ask
 from farm.client.claiming import Claiming
 from farm.client.compilation import Compilation
 from farm.client.connection import Connection
-from farm.client.fetch import Fetcher
+from farm.client.fetch import Delivery
 from farm.client.identity import member_id
 from farm.client.inuse import InUse
 from farm.client.link import Link
@@ -42,7 +41,7 @@ class Job:
 
     def __init__(
         self, connection: Connection, job_id: str, *, mode: str, cache: str, priority: str,
-        owner: dict[str, str], root: Path, shaping: Shaping,
+        owner: dict[str, str], shaping: Shaping, delivery: Callable[[InUse], Delivery], member: str | None = None,
     ) -> None:  # fmt: skip
         self.id = job_id
         self.mode = mode
@@ -51,7 +50,9 @@ class Job:
         self._connection = connection
         self._priority = priority
         self._owner = owner
-        self._root = root
+        self._delivery = delivery
+        #: The member that this is, in whichever process; None: one of our own.
+        self._as_member = member
         self._progress = _SILENT
         self._begin()
 
@@ -59,7 +60,7 @@ class Job:
         """Become a member of our own: at the start, and again in a forked child."""
         settings = self._connection.settings
         self._pid = os.getpid()
-        self._member = member_id()
+        self._member = self._as_member or member_id()
         self._parts: dict[Namespace, Part] = {}
         self._link = Link(self._connection.addresses.index_url, settings.reconnect_seconds, self._say)
         self._in_use = InUse()
@@ -97,11 +98,11 @@ class Job:
         requests = list(requests)
         asks = self._asks(requests, timeout) if requests else []
         store, settings = self._connection.store, self._connection.settings
-        fetcher = Fetcher(store, self._root, self._in_use)
+        delivery = self._delivery(self._in_use)
         claiming = Claiming(store, self._connection.addresses, self._say, settings.reconnect_seconds)
         tending = Tending(settings, self._connection.registry, self._link, claiming)
-        results = Compilation(asks, self._link, claiming, tending, fetcher, self._progress).run(timeout, wait)
-        self._write_job(fetcher, results)
+        results = Compilation(asks, self._link, claiming, tending, delivery, self._progress).run(timeout, wait)
+        self._record(delivery, results)
         failed = [result for result in results if result.error]
         if check and failed:
             first = failed[0].error
@@ -141,12 +142,11 @@ class Job:
             self._start_heart()
         return part
 
-    def _write_job(self, fetcher: Fetcher, results: list[Result]) -> None:
-        """``jobs/<job>.json`` beside the entries maps operators to files."""
+    def _record(self, delivery: Delivery, results: list[Result]) -> None:
         for namespace, part in self._parts.items():
             mapping = {result.name: result.files for result in results if result.files and result.soc == namespace.soc}
             if mapping:
-                fetcher.folder(namespace.soc).write_job(self.id, part.who.incarnation, mapping)
+                delivery.record(namespace, self.id, part.who.incarnation, mapping)
 
     def _start_heart(self) -> None:
         if self._heart is None:

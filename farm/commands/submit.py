@@ -61,7 +61,7 @@ def submit(
     2 wrong input, 3 no farm.
     """
     import farm  # noqa: PLC0415 - the command line loads fast
-    from farm.client.results import count  # noqa: PLC0415
+    from farm.client.document import submission_document  # noqa: PLC0415
     from farm.commands.progress import view  # noqa: PLC0415
     from farm.policy.modes import read_level  # noqa: PLC0415
 
@@ -75,26 +75,14 @@ def submit(
     ) as job:  # fmt: skip
         with view(len(requests)) as show:
             results = job.compile(requests, progress=show, timeout=timeout, wait=not no_wait)
-        counts = count(results)
-        unanswered = "submitted" if no_wait else "timeout"
-        state = "failed" if counts["failed"] else unanswered if counts["pending"] else "done"
-        document = {
-            "job_id": job.id,
-            "incarnation": job.incarnation,
-            "state": state,
-            "mode": mode,
-            "effective_mode": job.shaping.decision.effective_mode,
-            "reason": job.shaping.reason(requests),
-            "ops": [result.to_json() for result in results],
-            "counts": counts,
-            "seconds": round(time.monotonic() - started, 3),
-        }
+        seconds, unanswered = time.monotonic() - started, "submitted" if no_wait else "timeout"
+        document = submission_document(job, requests, results, seconds, unanswered)
         _print(document, as_json)
         if hold:
             job.hold(hold)
         if no_wait:
             job.detach()
-    sys.exit(0 if state in ("done", "submitted") else 1)
+    sys.exit(0 if document["state"] in ("done", "submitted") else 1)
 
 
 def _print(document: dict[str, Any], as_json: bool) -> None:
