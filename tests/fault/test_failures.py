@@ -14,11 +14,11 @@ from farm.client.part import Part
 from farm.index.jobs import Want
 from farm.index.outcomes import Refused
 from farm.request.wire import pack
-from tests.support.kit import Kit, op, running, until
+from tests.support.kit import HOST, Kit, op, running, until
 
 
 def test_a_syntax_error_is_rejected_with_the_compilers_own_line_and_remembered(tmp_path: Path) -> None:
-    with running(tmp_path) as kit:
+    with running(tmp_path, **HOST) as kit:
         right = 'extern "C" int f() { return 1; }'
         good = {"name": "good", "type": "Add", "toolchain": "host", "source": {"text": right}}
         bad = {"name": "bad", "type": "Add", "toolchain": "host", "source": {"text": "int f() {\n  return 1\n}\n"}}
@@ -73,7 +73,7 @@ def test_an_operator_that_kills_its_compiler_fails_after_its_attempts_with_their
 
 
 def test_a_passing_failure_is_not_remembered(tmp_path: Path) -> None:
-    with running(tmp_path) as kit:
+    with running(tmp_path, **HOST) as kit:
         manifest = kit.manifest(op(kit, "once", signal=9, once=str(tmp_path / "first")))
         result = kit.job().compile(farm.load(str(manifest)))[0]
         assert result.outcome == "compiled"

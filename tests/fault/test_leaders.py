@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -18,6 +16,7 @@ import pytest
 from farm.client.link import Link
 from farm.client.part import Part
 from farm.coordinator.chores import ask_rebuild
+from farm.failpoint import VARIABLE
 from farm.index import names
 from farm.index.jobs import Holding, Member, Want
 from farm.index.outcomes import Hit
@@ -26,10 +25,9 @@ from farm.namespace import bundle_path
 from farm.request.wire import pack as pack_request
 from farm.store.bundle import identify
 from tests.support.kit import Kit, until
-from tests.support.led import SHORT, assert_clean, leader, objects, put_bundles
+from tests.support.led import SHORT, assert_clean, leader, objects, put_bundles, start_coordinator
 from tests.unit.workers.requests import shell
 
-COORDINATORS = Path(__file__).parents[1] / "support" / "coordinators.py"
 POINTS = [
     "purge.before_marker", "purge.after_marker", "purge.after_raise", "reap.after_reclaim", "drain.after_chunk",
     "age.after_evict", "sweep.after_mark", "sweep.after_delete",
@@ -39,31 +37,6 @@ TIMES = SHORT | {
     "FARM_JOB_LEASE_SECONDS": "2", "FARM_MIN_IDLE_SECONDS": "0", "ASCEND_MAX_OP_CACHE_SIZE": "1",
     "FARM_TICK_SECONDS": "0.05",
 }  # fmt: skip
-
-
-class Coordinators:
-    """Forked by one process; each has its own failpoint, or none."""
-
-    def __init__(self, kit: Kit) -> None:
-        self._log = (kit.root / "log-coordinators").open("ab")
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", str(COORDINATORS)], env=kit.env, cwd=kit.root, text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log,
-        )  # fmt: skip
-
-    def start(self, failpoint: str = "-") -> int:
-        """Start one; its process id."""
-        assert self._process.stdin and self._process.stdout
-        self._process.stdin.write(failpoint + "\n")
-        self._process.stdin.flush()
-        return int(self._process.stdout.readline())
-
-    def close(self) -> None:
-        assert self._process.stdin and self._process.stdout
-        self._process.stdin.close()
-        self._process.wait()
-        self._process.stdout.close()
-        self._log.close()
 
 
 def state(pid: int) -> str:
@@ -142,41 +115,39 @@ class Life:
 
 
 @contextmanager
-def farm_with(tmp_path: Path) -> Iterator[tuple[Kit, Coordinators]]:
+def farm_with(tmp_path: Path) -> Iterator[Kit]:
     kit = Kit(tmp_path)
     kit.env |= TIMES
-    coordinators = Coordinators(kit)
     try:
         kit.start_server()
-        yield kit, coordinators
+        yield kit
     except BaseException:
         print(kit.logs())  # noqa: T201
         raise
     finally:
-        coordinators.close()
         kit.close()
 
 
 @pytest.mark.parametrize("how", ["kill", "stop"])
 def test_a_leader_lost_at_any_step_costs_nothing(tmp_path: Path, how: str) -> None:
-    with farm_with(tmp_path) as (kit, coordinators):
+    with farm_with(tmp_path) as kit:
         life = Life(kit)
         try:
-            pass_through(kit, coordinators, how, POINTS)
+            pass_through(kit, how, POINTS)
             life.rebuilds = True
             for point in REBUILD_POINTS:
-                pass_through(kit, coordinators, how, [point])
+                pass_through(kit, how, [point])
         finally:
             life.close()
-        coordinators.start()
+        start_coordinator(kit)
         assert life.errors == []
         check_end(kit, life)
 
 
-def pass_through(kit: Kit, coordinators: Coordinators, how: str, points: list[str]) -> None:
+def pass_through(kit: Kit, how: str, points: list[str]) -> None:
     """Each leads in its turn, until its point is reached."""
     life_ends = time.monotonic() + 10 * len(points) + 10
-    left = {coordinators.start(f"{point}:{how}"): point for point in points}
+    left = {start_coordinator(kit, **{VARIABLE: f"{point}:{how}"}).pid: point for point in points}
     paused: dict[int, float] = {}
     while left or paused:
         for pid in [pid for pid in left if state(pid) in "TXZ"]:

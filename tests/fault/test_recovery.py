@@ -15,7 +15,7 @@ import farm
 from farm.index.upkeep import Purged
 from farm.store.bundle import identify
 from tests.fault.test_workers import Submission, command_queue, compiling
-from tests.support.kit import CELERY, Kit, op, running, until
+from tests.support.kit import Kit, op, running, until
 from tests.support.led import (
     SHORT,
     SHORT_SETTINGS,
@@ -215,17 +215,12 @@ def test_all_killed_with_50_claims_out_then_50_results(tmp_path: Path) -> None:
 
 
 def test_celerys_own_purge_with_50_claims_queued_costs_none(tmp_path: Path) -> None:
-    import subprocess
-
     with running(tmp_path, **SHORT) as kit:
         start_leader(kit)
         kit.kill(kit.processes[0], signal.SIGSTOP)
         waiting = Submission(kit, kit.manifest(*[op(kit, f"op{n}") for n in range(50)]), **SHORT_SETTINGS)
         until(lambda: kit.redis().hget(f"{kit.index().prefix}meta", "misses") == b"50", what="claimed")
-        subprocess.run(
-            [*CELERY, "purge", "-f", "-Q", command_queue(kit)], env=kit.env, cwd=tmp_path, capture_output=True,
-            check=True,
-        )  # fmt: skip
+        kit.celery("purge", "-f", "-Q", command_queue(kit)).check_returncode()
         kit.kill(kit.processes[0], signal.SIGCONT)
         assert [result.outcome for result in waiting.join(90)] == ["compiled"] * 50
         assert kit.compiles() == 50

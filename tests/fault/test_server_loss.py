@@ -12,6 +12,7 @@ import pytest
 import farm
 from farm.errors import FarmRefused
 from tests.fault.test_workers import Submission, compiling
+from tests.support.forked import Forked
 from tests.support.kit import CELERY, Kit, op, running, until
 
 
@@ -31,7 +32,7 @@ def test_a_job_goes_on_after_20_seconds_without_its_server(tmp_path: Path) -> No
 def test_a_server_gone_for_good_ends_the_submission_with_3_and_leaves_what_was_delivered(tmp_path: Path) -> None:
     with running(tmp_path) as kit:
         manifest = kit.manifest(op(kit, "quick"), op(kit, "slow", seconds=600))
-        submit = subprocess.Popen(
+        submit = Forked(
             [*CELERY, "submit", str(manifest), "--json", "--op-compiler-cache-dir", str(tmp_path / "k")],
             env=kit.env | {"FARM_RECONNECT_SECONDS": "4"}, cwd=tmp_path, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import threading
 from pathlib import Path
 
@@ -122,10 +121,8 @@ def test_messages_thrown_away_are_made_up_for(tmp_path: Path) -> None:
         kit.kill(worker, signal.SIGSTOP)
         submission = Submission(kit, kit.manifest(*[op(kit, f"op{n}") for n in range(3)]))
         until(lambda: kit.redis().hget(kit.index().prefix + "meta", "misses") == b"3", what="claimed")
-        purge = subprocess.run(
-            [*CELERY, "purge", "-f", "-Q", command_queue(kit)],
-            env=kit.env, cwd=tmp_path, capture_output=True, text=True, check=True,
-        )  # fmt: skip
+        purge = kit.celery("purge", "-f", "-Q", command_queue(kit))
+        purge.check_returncode()
         assert "purged" in purge.stdout.lower() or "3" in purge.stdout
         kit.kill(worker, signal.SIGCONT)
         assert [result.outcome for result in submission.join(40)] == ["compiled"] * 3

@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from tests.support.forked import Forked
 from tests.support.kit import Kit, op, running, until
 
 SUPPORT = Path(__file__).parents[1] / "support"
@@ -17,7 +18,7 @@ RANK, CROWD = SUPPORT / "rank.py", SUPPORT / "crowd.py"
 def start_ranks(kit: Kit, manifest: Path, count: int, job_id: str = "-", *hold: str) -> list[subprocess.Popen[str]]:
     """Start processes that all stand at the barrier."""
     ranks = [
-        subprocess.Popen(
+        Forked(
             [sys.executable, str(RANK), str(manifest), str(kit.root / f"rank{n % 4}"), job_id, *hold],
             env=kit.env, cwd=kit.root, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )
@@ -39,7 +40,7 @@ def release(ranks: list[subprocess.Popen[str]]) -> None:
 def test_64_clients_released_at_once_compile_50_cold_keys_50_times(tmp_path: Path) -> None:
     with running(tmp_path, workers=2) as kit:
         manifest = kit.manifest(*[op(kit, f"op{n}") for n in range(50)])
-        with subprocess.Popen(
+        with Forked(
             [sys.executable, str(CROWD), "64", str(manifest), str(tmp_path)],
             env=kit.env, cwd=tmp_path, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         ) as crowd:  # fmt: skip

@@ -17,7 +17,7 @@ from farm.errors import FarmError, FarmUnavailable
 from farm.index import names
 from farm.index.registry import Offer, Registry, Worker
 from tests.support.disks import small_disk
-from tests.support.kit import CELERY, SOC, Kit, op, running, until
+from tests.support.kit import CELERY, HOST, SOC, Kit, op, running, until
 
 MISLEADING = ("LD_PRELOAD", "PYTHONPATH", "PYTHONHOME", "CPATH", "CFLAGS", "CXXFLAGS", "LDFLAGS")
 OFFER = Offer("cuda", "ab" * 32, "13.0")
@@ -26,10 +26,7 @@ OFFER = Offer("cuda", "ab" * 32, "13.0")
 def doctor(kit: Kit, **environment: str) -> tuple[int, dict[str, Any], dict[str, Any]]:
     """Exit code, the document, and its checks by name."""
     quiet = dict.fromkeys(MISLEADING, "")
-    done = subprocess.run(
-        [*CELERY, "doctor", "--json"], env=kit.env | quiet | environment, cwd=kit.root, capture_output=True, text=True,
-        timeout=110, check=False,
-    )  # fmt: skip
+    done = kit.celery("doctor", "--json", timeout=110, **quiet | environment)
     assert "Traceback" not in done.stderr, done.stderr
     document = json.loads(done.stdout)
     assert [check["name"] for check in document["checks"]] == list(CHECKS)
@@ -42,7 +39,7 @@ def failed(checks: dict[str, Any]) -> set[str]:
 
 
 def test_a_healthy_farm_and_what_breaks_one_by_one(tmp_path: Path) -> None:
-    with running(tmp_path, FARM_ALLOW_ADHOC_COMMANDS="1") as kit:
+    with running(tmp_path, **HOST) as kit:
         code, document, checks = doctor(kit)
         assert (code, failed(checks)) == (0, set()), document
         assert (document["index_url"], document["store_url"]) == (kit.env["FARM_INDEX_URL"], kit.env["FARM_STORE_URL"])

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import farm
-from tests.support.kit import Kit, op, running, until
+from tests.support.kit import HOST, Kit, op, running, until
 
 
 def test_a_working_folder_with_its_own_workers_and_farm_and_nonsense_for_celery(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_without_any_worker_the_bound_and_the_timeout_hold(tmp_path: Path) -> No
 
 
 def test_an_unknown_soc_opens_no_namespace(tmp_path: Path) -> None:
-    with running(tmp_path) as kit:
+    with running(tmp_path, **HOST) as kit:
         source = {"text": 'extern "C" int f() { return 1; }'}
         path = kit.manifest({"name": "one", "type": "Add", "toolchain": "host", "soc": "sm_90", "source": source})
         check_refused(kit, path, "unknown soc", "sm_90")

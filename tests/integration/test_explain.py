@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +29,7 @@ from farm.request.wire import pack
 from farm.store.bundle import Bundle, BundleFile
 from farm.store.bundle import pack as pack_bundle
 from farm.store.store import Store
-from tests.support.kit import CELERY, Kit, op, running, until
+from tests.support.kit import Kit, op, running, until
 from tests.unit.request.sample import sample, source
 
 SCHEMA = to_wire({"flags": OptionSpec("strings", ()), "defines": OptionSpec("map", {}), "std": OptionSpec("str", "")})
@@ -189,10 +188,7 @@ def test_a_look_leaves_no_trace(cache: Cache) -> None:
 
 
 def explain(kit: Kit, manifest: Path, *words: str, code: int = 0) -> Any:
-    done = subprocess.run(
-        [*CELERY, "cache", "explain", str(manifest), *words],
-        env=kit.env, cwd=kit.root, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    done = kit.celery("cache", "explain", str(manifest), *words)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     return json.loads(done.stdout) if "--json" in words else done.stdout

@@ -12,7 +12,7 @@ from typing import Any
 
 import farm
 from farm.client.results import Result
-from tests.support.kit import Kit, op, running, until
+from tests.support.kit import HOST, Kit, op, running, until
 
 LARGE = 5000
 
@@ -76,7 +76,7 @@ def test_nothing_waits_behind_a_worker_that_is_busy(tmp_path: Path) -> None:
 
 
 def test_workers_that_are_stopped_and_replaced_cost_no_attempt(tmp_path: Path) -> None:
-    with running(tmp_path, slots=2, CXX="none: workers start faster") as kit:
+    with running(tmp_path, slots=2) as kit:
         got: list[Result] = []
         wanted = requests(kit, "op", 100, seconds=0.05)
         with kit.job() as job:
@@ -119,7 +119,7 @@ def test_without_a_worker_hits_are_served_and_a_miss_is_told(tmp_path: Path) -> 
         (worker,) = kit.processes
         worker.send_signal(signal.SIGTERM)
         worker.wait(20)
-        kit.start_worker(FARM_ALLOW_ADHOC_COMMANDS="0")
+        kit.start_worker(FARM_ALLOW_ADHOC_COMMANDS="0", **HOST)
         (missing,) = requests(kit, "missing", 1)
         began = time.monotonic()
         with kit.job(folder="elsewhere", no_worker_seconds=1) as job:

@@ -15,21 +15,15 @@ import pytest
 import farm
 from farm.client.results import Result
 from farm.client.waiting import JobWait
-from tests.support.kit import CELERY, SOC, Kit, op, processes_with, running, until
+from tests.support.kit import SOC, Kit, op, processes_with, running, until
 
 #: A member hears of the end at its next poll, which comes within 5 s.
 HEARD_SECONDS = 8
 
 
-def celery(kit: Kit, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*CELERY, *words], env=kit.env, cwd=kit.root, capture_output=True, text=True, timeout=60, check=False
-    )
-
-
 def job(kit: Kit, *words: str, code: int = 0) -> dict[str, Any]:
     """One ``job`` command's JSON document."""
-    done = celery(kit, "job", *words, "--json")
+    done = kit.celery("job", *words, "--json")
     assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     document: dict[str, Any] = json.loads(done.stdout)
@@ -87,7 +81,7 @@ def test_submit_without_waiting_then_wait_then_fetch(tmp_path: Path) -> None:
         failed = job(kit, "wait", "train", code=1)
         assert (failed["state"], failed["counts"]) == ("failed", {"present": 2, "failed": 1, "pending": 0})
         assert failed["failures"][0]["error"]["kind"] == "rejected"
-        text = celery(kit, "job", "show", "train").stdout
+        text = kit.celery("job", "show", "train").stdout
         assert "2 present, 1 failed" in text
         assert "rejected: no" in text
 
@@ -128,7 +122,7 @@ def test_wait_takes_care_of_claims_that_nobody_else_cares_for(tmp_path: Path) ->
         worker.wait(20)
         kit.submit(kit.manifest(op(kit, "lost")), "--no-wait", "--job-id", "train")
         kit.redis().connection_pool.disconnect()
-        subprocess.run([*CELERY, "purge", "-f", "-Q", _queue(kit)], env=kit.env, cwd=kit.root, check=True)
+        kit.celery("purge", "-f", "-Q", _queue(kit)).check_returncode()
         waiting = JobWait(kit.farm(no_worker_seconds=1).connection, "train", print)
         assert waiting.run(30)[0] == "failed"
         (watched,) = waiting.watched.values()
@@ -234,4 +228,4 @@ def test_a_job_of_two_namespaces_is_one_job(tmp_path: Path) -> None:
             assert job(kit, "wait", "train")["counts"]["present"] == 2
             assert len(job(kit, "cancel", "train")["namespaces"]) == 2
             assert [row["job_id"] for row in job(kit, "ls")["jobs"]] == ["other"]
-        assert "0 jobs" in celery(kit, "job", "ls").stdout
+        assert "0 jobs" in kit.celery("job", "ls").stdout

@@ -13,26 +13,23 @@ from typing import Any
 
 import pytest
 
+from tests.support.forked import Forked
 from tests.support.kit import CELERY, SOC, Kit, op, running
 
-RANK = [sys.executable, "-m", "tests.support.rank"]
+RANK = Path(__file__).parents[1] / "support" / "rank.py"
 
 
 def local(kit: Kit, *arguments: str, folder: str = "kernels") -> tuple[int, Any]:
-    done = subprocess.run(
-        [*CELERY, "local", *arguments, "--op-compiler-cache-dir", str(kit.root / folder), "--json"],
-        env=kit.env, cwd=kit.root, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    done = kit.celery("local", *arguments, "--op-compiler-cache-dir", str(kit.root / folder), "--json")
     assert "Traceback" not in done.stderr, done.stderr
     return done.returncode, json.loads(done.stdout)
 
 
 def rank(kit: Kit, manifest: Path, job_id: str) -> subprocess.Popen[str]:
     """A process that has what the manifest asks for and keeps it until its input is closed."""
-    process = subprocess.Popen(
-        [*RANK, str(manifest), str(kit.root / "kernels"), job_id, "hold"],
-        env=kit.env | {"PYTHONPATH": str(Path(__file__).parents[2])}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        text=True,
+    process = Forked(
+        [sys.executable, str(RANK), str(manifest), str(kit.root / "kernels"), job_id, "hold"],
+        env=kit.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stdin and process.stdout
     assert process.stdout.readline() == "ready\n"
@@ -114,7 +111,7 @@ def entry(kit: Kit) -> Path:
 def test_a_terminal_is_asked(kit: Kit, answer: bytes, code: int, stays: bool) -> None:
     path = entry(kit)
     here, there = pty.openpty()
-    process = subprocess.Popen(
+    process = Forked(
         [*CELERY, "local", "clean", "--all", "--op-compiler-cache-dir", str(kit.root / "kernels")],
         env=kit.env, cwd=kit.root, stdin=there, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip

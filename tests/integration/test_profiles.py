@@ -12,7 +12,7 @@ import pytest
 from farm.index.registry import Offer
 from farm.settings import Settings
 from tests.support import cann
-from tests.support.kit import CELERY, Kit, running
+from tests.support.kit import Kit, running
 from tests.unit.workers.requests import request, source
 from workers.keeping import Limits
 from workers.runner import Stop, compile
@@ -80,10 +80,7 @@ def test_a_worker_does_not_start_on_a_file_that_is_none(tmp_path: Path) -> None:
     profiles = tmp_path / "profiles.toml"
     profiles.write_text("[profile.x]\nargv = [\n")
     with running(tmp_path / "farm", workers=0) as kit:
-        started = subprocess.run(
-            [*CELERY, "worker", "-c", "1"], env=kit.env | {"FARM_TOOLCHAINS_FILE": str(profiles)}, cwd=kit.root,
-            capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
+        started = kit.celery("worker", "-c", "1", FARM_TOOLCHAINS_FILE=str(profiles))
         assert started.returncode == 2
         assert f"Error: {profiles}: is not TOML: " in started.stderr
 

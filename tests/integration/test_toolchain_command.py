@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
 from farm.index import names
-from tests.support.kit import CELERY, Kit, running
+from tests.support.kit import HOST, Kit, running
 
 SOURCE = {"text": 'extern "C" int one() { return N; }'}
 
 
 def toolchain(kit: Kit, *arguments: str) -> tuple[int, Any]:
-    done = subprocess.run(
-        [*CELERY, "toolchain", *arguments, "--json"],
-        env=kit.env, cwd=kit.root, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    done = kit.celery("toolchain", *arguments, "--json")
     assert "Traceback" not in done.stderr, done.stderr
     return done.returncode, json.loads(done.stdout)
 
@@ -67,7 +63,7 @@ def test_two_compilers_of_one_name(tmp_path: Path) -> None:
 
 
 def test_a_default_that_can_not_be_is_refused(tmp_path: Path) -> None:
-    with running(tmp_path) as kit:
+    with running(tmp_path, **HOST) as kit:
         for arguments, told in (
             (["nix"], "'nix'"),
             (["host", "0000"], "host@0000"),
