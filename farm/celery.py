@@ -1,7 +1,8 @@
 """The Celery application: ``celery -A farm ...``.
 
-Messages say only where there is work: (namespace, queue). Which claim is compiled, the index decides, so a
-lost, doubled or late message harms nothing; they are acknowledged early and never prefetched.
+Compile messages say only where there is work: (namespace, queue). Which claim is compiled, the index decides, so a
+lost, doubled or late message harms nothing; they are acknowledged early and never prefetched. Submissions of clients
+that have only Celery come in as messages too, and are kept in the index before they are acknowledged.
 """
 
 from __future__ import annotations
@@ -20,9 +21,20 @@ from farm.errors import FarmError
 from farm.settings import Settings
 
 COMPILE_TASK = "farm.compile"
+SUBMIT_TASK = "farm.submit"
+STEP_TASK = "farm.step"
+#: The planners' queue, for both of theirs.
+JOBS_QUEUE = "farm.jobs"
 
 #: Bounds for a broker that does not answer: an error within seconds, never a hang.
-_TRANSPORT = {"socket_connect_timeout": 2, "socket_timeout": 30, "socket_keepalive": True, "max_retries": 0}
+_TRANSPORT = {
+    "socket_connect_timeout": 2,
+    "socket_timeout": 30,
+    "socket_keepalive": True,
+    "max_retries": 0,
+    # Only the planner acknowledges late: what one that died had in hand is given to another after this time.
+    "visibility_timeout": 60,
+}
 _MESSAGES_A_TRIP = 500
 _NO_RETRY = {"max_retries": 0, "interval_start": 0, "interval_step": 0, "interval_max": 0, "timeout": 2}
 
@@ -60,7 +72,7 @@ class FarmCelery(Celery):  # type: ignore[misc]
 
 def create(addresses: Addresses | None = None) -> Celery:
     """An application for these addresses; without them they are looked up when they are first needed."""
-    application = FarmCelery("farm", include=["workers.tasks"], set_as_current=addresses is None)
+    application = FarmCelery("farm", include=["workers.tasks", "farm.planner.tasks"], set_as_current=addresses is None)
     application.add_defaults(lambda: _configuration(addresses or _find()))
     return application
 
@@ -113,6 +125,16 @@ def send_compiles(application: Celery, namespace: str, queue: str, count: int) -
                 COMPILE_TASK, args=[namespace, queue], queue=queue, producer=producer,
                 ignore_result=True, argsrepr="", kwargsrepr="",
             )  # fmt: skip
+
+
+def send_step(application: Celery, id: str) -> None:
+    """Send a planner to a submission that was taken in.
+
+    Raises:
+        kombu.exceptions.OperationalError: the broker did not take it; the coordinator looks again.
+    """
+    with application.connection_for_write() as connection, application.amqp.Producer(connection) as producer:
+        application.send_task(STEP_TASK, args=[id], queue=JOBS_QUEUE, producer=producer, ignore_result=True)
 
 
 def waiting_messages(application: Celery, queue: str) -> int:

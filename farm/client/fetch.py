@@ -13,6 +13,8 @@ from farm.namespace import Namespace, bundle_path
 from farm.store.bundle import unpack
 from farm.store.store import Store
 
+FilesByOperator = Mapping[str, Mapping[str, Path]]
+
 
 class Delivery(Protocol):
     """Where a job's kernels go; safe to use from several threads."""
@@ -28,9 +30,7 @@ class Delivery(Protocol):
             FarmUnavailable: the store does not answer: try again.
         """
 
-    def record(
-        self, namespace: Namespace, job_id: str, incarnation: int, files: Mapping[str, Mapping[str, Path]]
-    ) -> None:
+    def record(self, namespace: Namespace, job_id: str, incarnation: int, files: FilesByOperator) -> None:
         """Keep which files each operator has, for people and launchers."""
 
 
@@ -66,8 +66,6 @@ class Fetcher:
                 files = folder.unpack(bundle, record.sha256)
         return files
 
-    def record(
-        self, namespace: Namespace, job_id: str, incarnation: int, files: Mapping[str, Mapping[str, Path]]
-    ) -> None:
+    def record(self, namespace: Namespace, job_id: str, incarnation: int, files: FilesByOperator) -> None:
         """``jobs/<job>.json`` beside the entries."""
         self.folder(namespace.soc).write_job(job_id, incarnation, files)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from threading import Event, Thread
 from types import TracebackType
 from typing import Self
@@ -131,16 +132,33 @@ class Job:
     def _part(self, namespace: Namespace) -> Part:
         part = self._parts.get(namespace)
         if part is None:
-            settings = self._connection.settings
-            who = Member(
-                self.id, self._member, self.mode, PRIORITIES[self._priority],
-                json.dumps(self._owner).encode(), round(settings.job_lease_seconds * 1000),
-            )  # fmt: skip
-            part = Part(Index(self._connection.server, namespace), self._connection.store, self._link, who)
-            self._parts[namespace] = part
-            part.join(self.shaping.purges, settings.force_timeout_seconds)
+            self._parts[namespace] = part = self._stand(namespace)
+            part.join(self.shaping.purges, self._connection.settings.force_timeout_seconds)
             self._start_heart()
         return part
+
+    def _stand(self, namespace: Namespace) -> Part:
+        who = Member(
+            self.id, self._member, self.mode, PRIORITIES[self._priority],
+            json.dumps(self._owner).encode(), round(self._connection.settings.job_lease_seconds * 1000),
+        )  # fmt: skip
+        return Part(Index(self._connection.server, namespace), self._connection.store, self._link, who)
+
+    def go_on(self, namespace: Namespace, incarnation: int) -> None:
+        """Be the member that this one was in another process, of this incarnation; to be called before compile.
+
+        Raises:
+            JobEnded: somebody has ended it.
+        """
+        part = self._stand(namespace)
+        part.who = replace(part.who, incarnation=incarnation)
+        part.announce()
+        self._parts[namespace] = part
+        self._start_heart()
+
+    def incarnations(self) -> dict[Namespace, int]:
+        """Which life of the job id this is, in each namespace that it has joined."""
+        return {namespace: part.who.incarnation for namespace, part in self._parts.items()}
 
     def _record(self, delivery: Delivery, results: list[Result]) -> None:
         for namespace, part in self._parts.items():

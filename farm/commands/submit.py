@@ -75,8 +75,9 @@ def submit(
     ) as job:  # fmt: skip
         with view(len(requests)) as show:
             results = job.compile(requests, progress=show, timeout=timeout, wait=not no_wait)
-        seconds, unanswered = time.monotonic() - started, "submitted" if no_wait else "timeout"
-        document = submission_document(job, requests, results, seconds, unanswered)
+        document = submission_document(
+            job, requests, results, time.monotonic() - started, "submitted" if no_wait else "timeout"
+        )
         _print(document, as_json)
         if hold:
             job.hold(hold)

@@ -18,12 +18,14 @@ from farm.coordinator.chores import Chores
 from farm.coordinator.limits import CacheLimits
 from farm.coordinator.messages import Messages
 from farm.coordinator.outage import Outage
+from farm.coordinator.plans import PlanCare
 from farm.coordinator.space import Space, hold
 from farm.coordinator.watch import Watch
 from farm.errors import FarmUnavailable
 from farm.index import names
 from farm.index.index import Index
 from farm.index.leader import Leadership
+from farm.index.plans import Plans
 from farm.namespace import Namespace
 from farm.policy.limits import Limits
 
@@ -46,6 +48,10 @@ class Coordinator:
         self._leads = False
         self._outage = Outage()
         self._limits = CacheLimits(connection.store, environ, self._outage)
+        self._plans = PlanCare(
+            Plans(connection.server), lambda namespace: self._space(namespace).index, messages,
+            round(self._settings.heartbeat_seconds * 1000),
+        )  # fmt: skip
         #: Where the limit is exceeded although all was aged that may be.
         self._over: set[str] = set()
 
@@ -83,6 +89,7 @@ class Coordinator:
         spaces = self._all_spaces()
         for space in spaces:
             self._serve(space)
+        self._plans.serve(now_ms)
         self._age(spaces)
         for space in spaces:
             with self._outage.noticed(f"sweep {space.index.namespace}"):

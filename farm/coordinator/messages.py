@@ -7,7 +7,7 @@ import logging
 from celery import Celery
 from kombu.exceptions import OperationalError
 
-from farm.celery import send_compiles, waiting_messages
+from farm.celery import send_compiles, send_step, waiting_messages
 from farm.namespace import Namespace
 
 logger = logging.getLogger(__name__)
@@ -25,6 +25,13 @@ class Messages:
             send_compiles(self._application, str(namespace), queue, count)
         except (OperationalError, OSError) as error:
             logger.warning("the broker does not take compile messages: %s", error)
+
+    def send_step(self, id: str) -> None:
+        """Send a planner to a submission; what the broker does not take is sent after the next look."""
+        try:
+            send_step(self._application, id)
+        except (OperationalError, OSError) as error:
+            logger.warning("the broker does not take a planner's message: %s", error)
 
     def is_drained(self, queue: str) -> bool:
         """Whether no message of the queue waits at the broker."""

@@ -204,6 +204,7 @@ def part_argv(workers: int) -> dict[str, list[str]]:
     return {
         "worker": [*celery, "worker", "-c", str(workers), *_ALONE],
         "coordinator": [*celery, "coordinator"],
+        "planner": [*celery, "worker", "-Q", "farm.jobs", "-c", "2", "-n", "planner@%h", *_ALONE],
     }
 
 

@@ -121,6 +121,38 @@ def claim_queues(index: Index, claims: Sequence[tuple[int, bytes]]) -> list[str 
         return [queue.decode() if queue else None for queue in pipe.execute()]
 
 
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """A claim that a job waits for: whose it was first, and which queue compiles it."""
+
+    generation: int
+    claimed_by: str
+    queue: str
+
+
+def awaited(index: Index, run: str, keys: Sequence[bytes]) -> dict[bytes, Awaited]:
+    """Those of these keys that the job's map holds and a live claim is for; two round trips."""
+    held = index.server.hmget(f"{index.prefix}map:{run}", keys) if keys else []
+    generations = {key: _held(value)[0] for key, value in zip(keys, held, strict=True) if value}
+    with index.server.pipeline(transaction=False) as pipe:
+        for key, generation in generations.items():
+            pipe.hmget(_claim(index, generation, key), "job", "queue")
+        rows = pipe.execute()
+    return {
+        key: Awaited(generation, job.decode(), queue.decode())
+        for (key, generation), (job, queue) in zip(generations.items(), rows, strict=True)
+        if queue
+    }
+
+
+def are_claimed(index: Index, claims: Sequence[tuple[int, bytes]]) -> list[bool]:
+    """Whether there is a live claim of each (generation, key)."""
+    with index.server.pipeline(transaction=False) as pipe:
+        for generation, key in claims:
+            pipe.exists(_claim(index, generation, key))
+        return [bool(there) for there in pipe.execute()]
+
+
 def key_states(index: Index, run: str, limit: int) -> KeyStates:
     """How far a job is: the states of its keys, of at most so many."""
     name = f"{index.prefix}map:{run}"

@@ -30,6 +30,7 @@ private entries), ``key`` the 32 bytes of an operator's key, ``ref`` is ``g:key`
     graves           list    runs whose maps are drained, k|c first (keep or cancel)     drained
     tombs            zset    path -> condemned at (ms)                                   sweep
     deleting         zset    path -> marked at (ms): the object goes, nobody takes it back  swept
+    coming           zset    path -> until when (ms) that place is kept for a bundle that is imported   adopt
     purges           stream  purge requests: request, job, incarnation                   answered
     asked:request    string  '' or the generation that answers the request               PEXPIRE
     report:g         string  JSON report of the purge that opened g                      7 days
@@ -47,6 +48,10 @@ Farm-wide, under a tag of their own:
     watch            hash    when the last tick of a leader was, and which run of the server it saw
     chores           hash    chore (rebuild) -> id of the last ask, and of the last one done
     leader           hash    name, deadline_ms, term of the coordinator that leads       never
+    plans            zset    Celery-only submission -> when to look at it (ms)           hold over
+    plan:id          hash    manifest, options, progress, answer of such a submission    PEXPIRE
+    plans            zset    Celery-only submission -> when to look at it (ms)           hold over
+    plan:id          hash    manifest, options, progress, answer of such a submission    PEXPIRE
 """
 
 from __future__ import annotations
@@ -77,6 +82,10 @@ DEFAULTS = FARM + "defaults"
 WORKERS = FARM + "workers"
 WORKER_LEASES = FARM + "worker_leases"
 LEADER = FARM + "leader"
+PLANS = FARM + "plans"
+PLAN = FARM + "plan:"
+PLANS = FARM + "plans"
+PLAN = FARM + "plan:"
 WATCH = FARM + "watch"
 CHORES = FARM + "chores"
 #: The channel on which scripts call the coordinator: a purge was asked for, a limit was crossed.
