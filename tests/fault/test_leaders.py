@@ -7,8 +7,6 @@ import secrets
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,7 +22,7 @@ from farm.index.upkeep import Purged
 from farm.namespace import bundle_path
 from farm.request.wire import pack as pack_request
 from farm.store.bundle import identify
-from tests.support.kit import Kit, until
+from tests.support.kit import Kit, running, until
 from tests.support.led import SHORT, assert_clean, leader, objects, put_bundles, start_coordinator
 from tests.unit.workers.requests import shell
 
@@ -114,23 +112,9 @@ class Life:
             thread.join()
 
 
-@contextmanager
-def farm_with(tmp_path: Path) -> Iterator[Kit]:
-    kit = Kit(tmp_path)
-    kit.env |= TIMES
-    try:
-        kit.start_server()
-        yield kit
-    except BaseException:
-        print(kit.logs())  # noqa: T201
-        raise
-    finally:
-        kit.close()
-
-
 @pytest.mark.parametrize("how", ["kill", "stop"])
 def test_a_leader_lost_at_any_step_costs_nothing(tmp_path: Path, how: str) -> None:
-    with farm_with(tmp_path) as kit:
+    with running(tmp_path, workers=0, **TIMES) as kit:
         life = Life(kit)
         try:
             pass_through(kit, how, POINTS)

@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -33,6 +32,8 @@ def main() -> int:
         except FileExistsError:
             told = {"files": told.get("files", {"kernel.o": 100}), "stamp": told.get("stamp", "")}
     if seconds := told.get("helper"):
+        import subprocess  # seldom needed, and as slow to load as all the rest
+
         subprocess.Popen(["setsid", "sleep", str(seconds)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     if told.get("kills_worker"):
         kill_worker()

@@ -192,7 +192,7 @@ def op(kit: Kit, id: str, **told: Any) -> dict[str, Any]:
     return {
         "name": id, "type": "Fake", "toolchain": "command", "source": {"text": json.dumps(source)},
         "options": {
-            "argv": [sys.executable, "-I", str(FAKECC), "{source}", "{out}"],
+            "argv": [sys.executable, "-I", "-S", str(FAKECC), "{source}", "{out}"],
             "outputs": sorted(told.get("files", {"kernel.o": 100})),
         },
     }  # fmt: skip
