@@ -1,4 +1,4 @@
-"""What the coordinator asks of the index: purge, drain, evict, sweep, adopt, hold. Each twice is as once.
+"""What the coordinator asks of the index: purge, drain, evict, sweep, adopt, land, hold. Each twice is as once.
 
 None of them is fenced by leadership: each goes to a stated target and never past it, so two leaders, or one that
 was paused and goes on, do no more than one.
@@ -8,11 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from farm.index.answers import batches
 from farm.index.record import Record
 from farm.index.scripts import Scripts
 from farm.namespace import BundleId, Namespace
+
+#: What becomes of an imported bundle: an entry; nothing, as there is one or it is being compiled; or its place was no
+#: longer kept for it, and it is to be put again at another.
+Landing = Literal["landed", "present", "claimed", "refused"]
+_LANDINGS: dict[str, Landing] = {"a": "landed", "s": "landed", "o": "present", "c": "claimed", "r": "refused"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +127,35 @@ class UpkeepCalls:
 
     def adopt(self, bundles: Iterable[tuple[BundleId, Record]]) -> int:
         """Make entries of bundles that were found and verified, where the index has none. Returns how many."""
-        adopted = 0
+        return self._adopt(bundles, reserved=0).count("a")
+
+    def reserve(self, generation: int, keys: Sequence[bytes], lease_ms: int) -> list[int]:
+        """Fresh tokens for bundles of these keys that are about to be put; for that long none of them is an orphan.
+
+        Sent again, it gives others. Returns one a key, or none: the namespace is not open.
+        """
+        tokens: list[int] = []
+        for batch in batches(keys):
+            reply = self.scripts.run("reserve", generation, lease_ms, *batch, now_ms=self.now_ms)
+            tokens += [int(token) for token in reply]
+        return tokens
+
+    def land(self, bundles: Iterable[tuple[BundleId, Record]]) -> list[Landing]:
+        """Make entries of verified bundles that were put at reserved places, where the index has none; safe to repeat.
+
+        One that did not become an entry is left to the search for orphans.
+        """
+        return [_LANDINGS[letter] for letter in self._adopt(bundles, reserved=1)]
+
+    def _adopt(self, bundles: Iterable[tuple[BundleId, Record]], reserved: int) -> str:
+        letters = ""
         for batch in batches(list(bundles)):
             rows = [
                 (at.key, at.generation, record.pack(), at.path(self.namespace), record.near_row) for at, record in batch
             ]
-            adopted += int(self.scripts.run("adopt", *(part for row in rows for part in row), now_ms=self.now_ms))
-        return adopted
+            arguments = (part for row in rows for part in row)
+            letters += self.scripts.run("adopt", reserved, *arguments, now_ms=self.now_ms).decode()
+        return letters
 
     def hold(self, claims_ms: int, entries_ms: int) -> int:
         """Judge nobody for a while, after a gap in which nobody could renew; returns until when (ms)."""

@@ -154,6 +154,7 @@ def tour(world: World) -> None:
     index.evict(0, 0)
     index.condemn_orphans([("path", BundleId(2, key(9), 5))])
     index.adopt([(BundleId(2, key(8), 6), held[0].record)])
+    index.reserve(2, keys(2), 1000)
     index.mark_deleting(0)
     index.swept(["gone"])
     index.hold(1, 1)

@@ -23,6 +23,8 @@ class UpkeepWalk(Walk):
         #: Entries that somebody brought back after their bundle was gone; a reader drops them.
         self.ghosts: set[str] = set()
         self.put: set[ClaimRef] = set()
+        #: Bundles that imports are putting, and have not landed yet.
+        self.coming: list[BundleId] = []
         #: What jobs relied on when data was lost, and until when they may say so: nothing of it goes meanwhile.
         self.survivors: dict[str, dict[bytes, tuple[int, int]]] = {}
         self.survive_until_ms = 0
@@ -50,6 +52,24 @@ class UpkeepWalk(Walk):
         for _ in range(self.random.randint(1, 4)):
             self.take()
             self.publish()
+
+    def bring(self) -> None:
+        """An import reserves places and puts bundles there; it lands some now, some late, some never."""
+        wanted = self.random.sample(KEYS, 3)
+        generation = self.index.generation()
+        tokens = self.index.reserve(generation, wanted, CLAIM_LEASE)
+        self.coming += [BundleId(generation, k, token) for k, token in zip(wanted, tokens, strict=True)]
+        for at in self.coming[-3:]:
+            self.objects[self.path(at)] = (at, record_of(at.token, 100 + at.token % 900))
+
+    def land(self) -> None:
+        some = self.random.sample(self.coming, len(self.coming) // 2)
+        self.coming = [at for at in self.coming if at not in some]
+        landings = self.index.land((at, record_of(at.token, 100 + at.token % 900)) for at in some)
+        for at, landing in zip(some, landings, strict=True):
+            if landing == "landed":
+                assert self.world.seen.entries[at.generation, at.key].token == at.token
+                assert self.path(at) in self.objects
 
     # -- the leader ------------------------------------------------------------------------------------
 
@@ -111,7 +131,7 @@ class UpkeepWalk(Walk):
         acts: dict[Callable[[], None], int] = {
             self.work: 8, self.leave: 6, self.chores: 6, self.pass_time: 6, self.ask: 1, self.purge: 2,
             partial(self.index.drain, 3): 4, self.evict: 6, self.sweep: 8, self.search: 2, self.rebuild: 2,
-            self.limits: 1,
+            self.limits: 1, self.bring: 3, self.land: 3,
         }  # fmt: skip
         if self.random.random() < 0.6:
             self.random.choices(list(acts), list(acts.values()))[0]()

@@ -2,7 +2,7 @@
   KEYS[1] meta           hash
   ARGV[1...] path        str   then generation (int), key (bytes) and token (int), four an object, at most 250
   ARGV[last] now_ms      int?  empty in production: the server's clock
-  BUILDS e:g c:ref tombs deleting
+  BUILDS e:g c:ref tombs deleting coming
   RETURNS how many were condemned
 ]]
 --@include base
@@ -19,7 +19,8 @@ for at = 1, #ARGV - 4, 4 do
   -- What a killed writer left of an entry's bundle has another path than the bundle.
   local is_entry = record and token_and_bytes(record) == token and path == path_of(g, key, token)
   local is_running = redis.call('HGET', P .. 'c:' .. ref_of(g, key), 'token') == token
-  if not is_entry and not is_running and not redis.call('ZSCORE', P .. 'deleting', path) then
+  local is_somebodys = is_entry or is_running or is_coming(path_of(g, key, token))
+  if not is_somebodys and not redis.call('ZSCORE', P .. 'deleting', path) then
     condemned = condemned + redis.call('ZADD', P .. 'tombs', 'NX', now, path)
   end
 end

@@ -42,6 +42,11 @@ local function path_of(g, key, token)
   return namespace .. '/' .. g .. '/' .. hex .. '-' .. token
 end
 
+-- A bundle that an import is putting there is nobody's yet, and no orphan.
+local function is_coming(path)
+  return tonumber(redis.call('ZSCORE', P .. 'coming', path) or '0') > now
+end
+
 -- With ageing off no times of use are written.
 local use_ms
 local function time_of_use()
