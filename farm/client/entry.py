@@ -1,6 +1,7 @@
 """One entry on a node's disk: a folder of read-only files and ``.opfarm.json``, which says what they must be.
 
-``.opfarm.json`` is written first, so a folder without it was not made by the farm, however the writer ended.
+``.opfarm.json`` is written first, so a folder without it was not made by the farm, however the writer ended. The
+time of that file is the entry's last use: access times are not kept on every disk, and any reader moves them.
 Nothing here follows a symbolic link.
 """
 
@@ -11,6 +12,8 @@ import hashlib
 import json
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +83,43 @@ def is_ours(folder: Path) -> bool:
     except FileNotFoundError:
         folder.lstat()
         return False
+
+
+def mark_used(folder: Path) -> None:
+    """Note that the entry is used now; one that is gone, or another user's, can not be marked."""
+    with suppress(OSError):
+        descriptor = os.open(folder, _FOLDER)
+        try:
+            os.utime(DESCRIPTION, dir_fd=descriptor, follow_symlinks=False)
+        finally:
+            os.close(descriptor)
+
+
+def last_used_ms(folder: Path) -> int:
+    """When the entry was last used, by the clock of its disk, in ms since 1970.
+
+    Raises:
+        FileNotFoundError: nothing is there.
+    """
+    return os.stat(f"{folder}/{DESCRIPTION}", follow_symlinks=False).st_mtime_ns // 1_000_000  # noqa: PTH116 - fast
+
+
+def sizes_bytes(folder: Path) -> list[int]:
+    """The size of each file of an entry, but for its description.
+
+    Raises:
+        FileNotFoundError: it was removed a moment ago.
+    """
+    return [size for path, size in _files(folder) if path != folder / DESCRIPTION]
+
+
+def _files(folder: Path) -> Iterator[tuple[Path, int]]:
+    with os.scandir(folder) as rows:
+        for row in rows:
+            if row.is_dir(follow_symlinks=False):
+                yield from _files(folder / row.name)
+            else:
+                yield folder / row.name, row.stat(follow_symlinks=False).st_size
 
 
 def _checked(folder: Path, key: bytes, bundle_sha256: bytes) -> list[str] | None:

@@ -4,7 +4,8 @@
                             gate                       passed by many to add keys, alone to take entries away
 
 The lock on a list ends with its process, however that ends; a list whose lock is free is dead and is removed. Of
-lists made under another kernel (see staging) nothing is known for a day, so what they name counts as used.
+lists made under another kernel (see staging) nothing is known for a day, so what they name counts as used. What a
+dead list names was used until it is found.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
-from farm.client import nodelock
+from farm.client import entry, nodelock
 from farm.client.localnames import as_text
 from farm.client.ownfolder import own_folder
 from farm.client.staging import FOREIGN_KERNEL_SECONDS, kernel
@@ -64,6 +65,13 @@ class InUse:
             else:
                 self._noted.update((folder, key) for key in new)
 
+    def mark(self) -> None:
+        """Note at each of these entries that it is used now."""
+        with self._lock:
+            noted = list(self._noted)
+        for folder, key in noted:
+            entry.mark_used(folder / key.hex())
+
     def close(self) -> None:
         """Use nothing any more. Safe to repeat."""
         with self._lock:
@@ -103,10 +111,10 @@ def look(folder: Path) -> Use:
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[bool]:
+def alone(folder: Path, patience_seconds: float = nodelock.PATIENCE_SECONDS) -> Iterator[bool]:
     """Keep others from adding to what they use, as long as entries are taken away. Yields whether that worked."""
     own_folder(folder / FOLDER)
-    with nodelock.gate(folder / FOLDER / _GATE, alone=True) as inside:
+    with nodelock.gate(folder / FOLDER / _GATE, alone=True, patience_seconds=patience_seconds) as inside:
         yield inside
 
 
@@ -139,11 +147,15 @@ def _keys_of(path: Path, locks_work: bool) -> list[bytes]:
     except FileNotFoundError:
         return []  # closed a moment ago
     with os.fdopen(descriptor, "rb") as file:
-        if locks_work and _is_dead(path, descriptor):
-            with suppress(OSError):
-                path.unlink()
-            return []
-        return [bytes.fromhex(line.decode()) for line in file.read().splitlines() if _KEY.fullmatch(line)]
+        dead = locks_work and _is_dead(path, descriptor)
+        keys = [line.decode() for line in file.read().splitlines() if _KEY.fullmatch(line)]
+        if not dead:
+            return [bytes.fromhex(key) for key in keys]
+        for key in keys:
+            entry.mark_used(path.parent.parent / key)
+        with suppress(OSError):
+            path.unlink()
+        return []
 
 
 def _is_dead(path: Path, descriptor: int) -> bool:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
+import random
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from farm.client import nodelock
+from farm.client import nodelock, smallfile
 from farm.client.localnames import as_text, on_disk
 
 _NAME_CAP_BYTES = 200
@@ -33,17 +32,19 @@ def write(folder: Path, job_id: str, incarnation: int, operators: Mapping[str, M
     return path
 
 
-def read_all(folder: Path) -> Iterator[tuple[float, dict[str, dict[str, str]]]]:
-    """Of each job: when its file was last written (seconds since 1970), and its operators with their files."""
+def read_all(folder: Path) -> Iterator[dict[str, dict[str, str]]]:
+    """Of each job: its operators with their files."""
     for path in folder.glob("[!.]*.json"):
         if (there := _read(path)) is not None:
-            with suppress(OSError):
-                yield path.lstat().st_mtime, _well_formed(there["operators"])
+            yield _well_formed(there["operators"])
 
 
-def remove_finished(folder: Path) -> None:
-    """Remove the files of jobs none of whose kernels is there any more."""
-    for path in folder.glob("[!.]*.json"):
+def remove_finished(folder: Path, at_most: int | None = None) -> None:
+    """Remove the files of jobs none of whose kernels is there any more; looks at that many files, or at all."""
+    paths = list(folder.glob("[!.]*.json"))
+    if at_most is not None and len(paths) > at_most:
+        paths = random.sample(paths, at_most)
+    for path in paths:
         with nodelock.hold(folder / f".{path.stem}.lock"):
             there = _read(path)
             if there is not None and not any(map(os.path.lexists, _paths(there["operators"]))):
@@ -88,12 +89,4 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 
 def _replace(path: Path, document: Mapping[str, Any]) -> None:
-    text = json.dumps(document, ensure_ascii=False, indent=1).encode(errors="replace")
-    beside = path.with_name(f".{path.stem}-{secrets.token_hex(8)}.tmp")
-    try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with os.fdopen(os.open(beside, flags, 0o640), "wb") as file:
-            file.write(text)
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+    smallfile.replace(path, json.dumps(document, ensure_ascii=False, indent=1).encode(errors="replace"))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 from celery.bin.base import CeleryOption, handle_preload_options
 
 from farm.client.localnames import as_text
-from farm.commands.base import FarmCommand, FarmGroup, json_option, write_json
+from farm.commands.base import FarmCommand, FarmGroup, iso, json_option, write_json
 from farm.errors import FarmError, InputError
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ def ls(ctx: click.Context, op_compiler_cache_dir: str | None, soc: str | None, a
         write_json({"folder": as_text(root), "entries": [_row(entry) for entry in entries], "bytes": total})
         return
     for entry in entries:
-        used = "in use" if entry.in_use else _iso(entry.last_used)
+        used = "in use" if entry.in_use else iso(entry.last_used_ms)
         names = ", ".join(entry.operators) or "-"
         click.echo(f"{entry.key.hex()[:_SHOWN_DIGITS]}  {entry.soc}  {entry.size_bytes:>9}  {used:<25}  {names}")
     click.echo(f"{_count(entries)} in {as_text(root)}")
@@ -70,13 +69,9 @@ def _row(entry: LocalEntry) -> dict[str, Any]:
         "operators": list(entry.operators),
         "files": entry.files,
         "bytes": entry.size_bytes,
-        "last_used": _iso(entry.last_used),
+        "last_used": iso(entry.last_used_ms),
         "in_use": entry.in_use,
     }
-
-
-def _iso(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
 def _count(entries: list[LocalEntry]) -> str:

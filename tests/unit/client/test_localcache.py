@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from farm.client import inuse, localcache, nodelock, staging
+from farm.client import inuse, localcache, nodelock, removal, staging
 from farm.client.folder import KernelFolder
 from farm.client.inuse import InUse
 from farm.client.localcache import LocalEntry
@@ -48,12 +48,11 @@ def test_what_is_there(three: KernelFolder, root: Path) -> None:
 def test_those_in_use_come_first_then_those_used_last(three: KernelFolder, root: Path) -> None:
     for key, seconds in ((A, 10), (B, 20), (C, 30)):
         os.utime(root / SOC / key.hex() / ".opfarm.json", (seconds, seconds))
-    for job, seconds in (("one", 40), ("two", 15)):
-        os.utime(root / SOC / "jobs" / f"{job}.json", (seconds, seconds))
     use = InUse()
-    use.add(root / SOC, [C])
+    use.add(root / SOC, [A])
     rows = localcache.entries(root, SOC)
-    assert [(row.key, row.last_used, row.in_use) for row in rows] == [(C, 30, True), (A, 40, False), (B, 40, False)]
+    found = [(row.key, row.last_used_ms // 1000, row.in_use) for row in rows]
+    assert found == [(A, 10, True), (C, 30, False), (B, 20, False)]
     use.close()
 
 
@@ -76,7 +75,7 @@ def test_what_is_in_use_stays_also_when_the_use_began_after_the_list_was_read(th
 
 
 def test_more_than_are_put_aside_at_once(root: Path, folder: KernelFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(localcache, "_AT_ONCE", 2)
+    monkeypatch.setattr(removal, "_AT_ONCE", 2)
     for n in range(5):
         folder.unpack(bundle(key=bytes([n]) * 32), SHA)
     assert len(remove(root, *listed(root))) == 5
