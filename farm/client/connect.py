@@ -59,7 +59,9 @@ class Farm:
             priority=priority,
             owner=identity.owner_labels(owner or settings.owner),
             shaping=shaping,
-            delivery=partial(Fetcher, self.connection.store, resolve_cache_dir(option, os.environ)),
+            delivery=partial(
+                Fetcher, self.connection.store, resolve_cache_dir(option, os.environ), settings.min_idle_seconds
+            ),
         )
 
     def namespaces(self) -> list[Namespace]:

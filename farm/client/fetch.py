@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from farm.client.folder import KernelFolder
-from farm.client.inuse import InUse
+from farm.client.nodeuse import NodeUse
 from farm.index.jobs import Holding
 from farm.namespace import Namespace, bundle_path
 from farm.store.bundle import unpack
@@ -33,14 +33,17 @@ class Delivery(Protocol):
     def record(self, namespace: Namespace, job_id: str, incarnation: int, files: FilesByOperator) -> None:
         """Keep which files each operator has, for people and launchers."""
 
+    def close(self) -> None:
+        """Use none of them any more. Safe to repeat."""
+
 
 class Fetcher:
     """Fetches from one store into one cache folder; safe to use from several threads and processes."""
 
-    def __init__(self, store: Store, root: Path, in_use: InUse) -> None:
+    def __init__(self, store: Store, root: Path, min_idle_seconds: float, say: Callable[[str], None]) -> None:
         self._store = store
         self._root = root
-        self._in_use = in_use
+        self._use = NodeUse(root, min_idle_seconds, say)
 
     def folder(self, soc: str) -> KernelFolder:
         """The part of the cache folder that holds the kernels of one processor type."""
@@ -48,8 +51,7 @@ class Fetcher:
 
     def use(self, namespace: Namespace, keys: Sequence[bytes]) -> None:
         """Say that this process uses these entries; to be called before they are fetched."""
-        if keys:
-            self._in_use.add(self.folder(namespace.soc).path, keys)
+        self._use.begin(self.folder(namespace.soc).path, keys)
 
     def fetch(self, namespace: Namespace, held: Holding) -> Mapping[str, Path]:
         """The entry's files on this node, by name."""
@@ -57,6 +59,7 @@ class Fetcher:
         record = held.record
         files = folder.present(held.key, record.sha256)
         if files is not None:
+            self._use.hit(folder.path, held.key)
             return files
         with folder.lock(held.key):
             files = folder.present(held.key, record.sha256)
@@ -69,3 +72,7 @@ class Fetcher:
     def record(self, namespace: Namespace, job_id: str, incarnation: int, files: FilesByOperator) -> None:
         """``jobs/<job>.json`` beside the entries."""
         self.folder(namespace.soc).write_job(job_id, incarnation, files)
+
+    def close(self) -> None:
+        """The node's folders may be aged as far as this process is concerned."""
+        self._use.close()

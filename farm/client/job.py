@@ -16,7 +16,6 @@ from farm.client.compilation import Compilation
 from farm.client.connection import Connection
 from farm.client.fetch import Delivery
 from farm.client.identity import member_id
-from farm.client.inuse import InUse
 from farm.client.link import Link
 from farm.client.part import Part
 from farm.client.results import Progress, Result
@@ -42,7 +41,8 @@ class Job:
 
     def __init__(
         self, connection: Connection, job_id: str, *, mode: str, cache: str, priority: str,
-        owner: dict[str, str], shaping: Shaping, delivery: Callable[[InUse], Delivery], member: str | None = None,
+        owner: dict[str, str], shaping: Shaping, delivery: Callable[[Callable[[str], None]], Delivery],
+        member: str | None = None,
     ) -> None:  # fmt: skip
         self.id = job_id
         self.mode = mode
@@ -51,7 +51,7 @@ class Job:
         self._connection = connection
         self._priority = priority
         self._owner = owner
-        self._delivery = delivery
+        self._deliver = delivery
         #: The member that this is, in whichever process; None: one of our own.
         self._as_member = member
         self._progress = _SILENT
@@ -64,7 +64,7 @@ class Job:
         self._member = self._as_member or member_id()
         self._parts: dict[Namespace, Part] = {}
         self._link = Link(self._connection.addresses.index_url, settings.reconnect_seconds, self._say)
-        self._in_use = InUse()
+        self._delivery = self._deliver(self._say)
         self._closing = Event()
         self._heart: Thread | None = None
 
@@ -99,11 +99,10 @@ class Job:
         requests = list(requests)
         asks = self._asks(requests, timeout) if requests else []
         store, settings = self._connection.store, self._connection.settings
-        delivery = self._delivery(self._in_use)
         claiming = Claiming(store, self._connection.addresses, self._say, settings.reconnect_seconds)
         tending = Tending(settings, self._connection.registry, self._link, claiming)
-        results = Compilation(asks, self._link, claiming, tending, delivery, self._progress).run(timeout, wait)
-        self._record(delivery, results)
+        results = Compilation(asks, self._link, claiming, tending, self._delivery, self._progress).run(timeout, wait)
+        self._record(results)
         failed = [result for result in results if result.error]
         if check and failed:
             first = failed[0].error
@@ -160,11 +159,11 @@ class Job:
         """Which life of the job id this is, in each namespace that it has joined."""
         return {namespace: part.who.incarnation for namespace, part in self._parts.items()}
 
-    def _record(self, delivery: Delivery, results: list[Result]) -> None:
+    def _record(self, results: list[Result]) -> None:
         for namespace, part in self._parts.items():
             mapping = {result.name: result.files for result in results if result.files and result.soc == namespace.soc}
             if mapping:
-                delivery.record(namespace, self.id, part.who.incarnation, mapping)
+                self._delivery.record(namespace, self.id, part.who.incarnation, mapping)
 
     def _start_heart(self) -> None:
         if self._heart is None:
@@ -206,7 +205,7 @@ class Job:
                     part.leave(cancel)
                 except FarmError as error:
                     self._say(f"could not leave job {self.id} ({error}); its membership lapses by itself")
-            self._in_use.close()
+            self._delivery.close()
         self._parts.clear()
 
     def _say(self, notice: str) -> None:

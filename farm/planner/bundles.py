@@ -30,3 +30,6 @@ class BundlePaths:
 
     def record(self, namespace: Namespace, job_id: str, incarnation: int, files: FilesByOperator) -> None:
         """The result says it."""
+
+    def close(self) -> None:
+        """Nothing is kept open."""

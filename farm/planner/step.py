@@ -80,7 +80,7 @@ class Step:
             priority=options.priority,
             owner=owner_labels(options.owner or "via=celery"),
             shaping=options.shaping(),
-            delivery=lambda in_use: BundlePaths(self._connection.store),
+            delivery=lambda say: BundlePaths(self._connection.store),
             member=MEMBER,
         )
 

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from farm.client import notices
 from farm.client.folder import KernelFolder
 
 
@@ -15,3 +16,9 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def folder(root: Path) -> KernelFolder:
     return KernelFolder(root, "sm_90")
+
+
+@pytest.fixture(autouse=True)
+def untold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test is a process that has told nothing yet."""
+    monkeypatch.setattr(notices, "_told", set())
