@@ -11,14 +11,12 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from farm.client.proof import prove
 from farm.coordinator.space import CHUNK, Space, hold
 from farm.errors import FarmError
 from farm.failpoint import reach
 from farm.index.record import Record
-from farm.index.slots import tensor_slot
 from farm.namespace import PRIVATE_GENERATION, BundleId
-from farm.request.wire import unpack as unpack_request
-from farm.store.bundle import identify
 from farm.store.errors import StoreMissing
 from farm.store.inventory import Shelf
 
@@ -68,21 +66,12 @@ def _record(space: Space, found: BundleId, report: RebuildReport) -> tuple[Bundl
     """The record of a bundle that proves itself; a damaged one is left to the search for orphans."""
     path = found.path(space.index.namespace)
     try:
-        data = space.store.get(path)
-        bundle, sha256 = identify(data, key=found.key)
-        request = unpack_request(bundle.request)
+        return found, prove(space.store.get(path), found.key, found.token).record
     except StoreMissing:
         return None
     except FarmError as error:
         report.damaged.append(f"{path}: {error.message}")
         return None
-    about = bundle.provenance
-    record = Record(
-        found.token, len(data), sha256, request.name, request.type,
-        str(about.get("toolchain", request.toolchain)), int(about.get("compile_ms", 0)),
-        tensor_slot(request),
-    )  # fmt: skip
-    return found, record
 
 
 def _drop_rows_without_bundle(space: Space, shelf: Shelf, report: RebuildReport) -> Iterator[None]:

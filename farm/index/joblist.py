@@ -113,6 +113,14 @@ def asked_keys(index: Index, run: str) -> Iterator[bytes]:
         yield key
 
 
+def held_keys(index: Index, run: str) -> Iterator[tuple[int, bytes]]:
+    """Every key that the job is interested in, with its generation, in chunks; some perhaps twice."""
+    for key, value in index.server.hscan_iter(f"{index.prefix}map:{run}", count=_CHUNK):
+        generation, state, _ = _held(value)
+        if state == b"i":
+            yield generation, key
+
+
 def claim_queues(index: Index, claims: Sequence[tuple[int, bytes]]) -> list[str | None]:
     """The queue of each claim (generation, key); None where there is none."""
     with index.server.pipeline(transaction=False) as pipe:

@@ -105,26 +105,28 @@ def _pinned(index: Index, generation: int) -> Iterator[int]:
                 yield Record.unpack(data).stored_bytes
 
 
-def list_entries(index: Index, limit: int | None) -> Iterator[EntryRow]:
-    """Entries of all generations, newest generation first, in chunks; no order within one."""
+def list_entries(index: Index, limit: int | None, generation: int | None = None) -> Iterator[EntryRow]:
+    """Entries of all generations or of one, newest generation first, in chunks; no order within one."""
     left = limit
-    for generation in reversed(_generations(index)):
-        rows = index.server.hscan_iter(f"{index.prefix}e:{generation}", count=_CHUNK)
+    for g in reversed(_generations(index)) if generation is None else [generation]:
+        rows = index.server.hscan_iter(f"{index.prefix}e:{g}", count=_CHUNK)
         while (left is None or left > 0) and (
             chunk := list(islice(rows, _CHUNK if left is None else min(left, _CHUNK)))
         ):
             left = None if left is None else left - len(chunk)
-            yield from _rows(index, generation, dict(chunk))
+            yield from _rows(index, g, dict(chunk))
 
 
 def find_entries(index: Index, key: bytes) -> list[EntryRow]:
     """The entries of a key, in every generation that has one."""
-    found: list[EntryRow] = []
-    for generation in reversed(_generations(index)):
-        data = index.server.hget(f"{index.prefix}e:{generation}", key)
-        if data:
-            found += _rows(index, generation, {key: data})
-    return found
+    return [row for generation in reversed(_generations(index)) for row in read_entries(index, generation, [key])]
+
+
+def read_entries(index: Index, generation: int, keys: Sequence[bytes]) -> list[EntryRow]:
+    """Those of these keys that are entries of a generation."""
+    records = index.server.hmget(f"{index.prefix}e:{generation}", keys) if keys else []
+    there = {key: data for key, data in zip(keys, records, strict=True) if data}
+    return list(_rows(index, generation, there)) if there else []
 
 
 def _rows(index: Index, generation: int, records: dict[bytes, bytes]) -> Iterator[EntryRow]:
