@@ -50,8 +50,6 @@ Farm-wide, under a tag of their own:
     leader           hash    name, deadline_ms, term of the coordinator that leads       never
     plans            zset    Celery-only submission -> when to look at it (ms)           hold over
     plan:id          hash    manifest, options, progress, answer of such a submission    PEXPIRE
-    plans            zset    Celery-only submission -> when to look at it (ms)           hold over
-    plan:id          hash    manifest, options, progress, answer of such a submission    PEXPIRE
 """
 
 from __future__ import annotations
@@ -82,8 +80,6 @@ DEFAULTS = FARM + "defaults"
 WORKERS = FARM + "workers"
 WORKER_LEASES = FARM + "worker_leases"
 LEADER = FARM + "leader"
-PLANS = FARM + "plans"
-PLAN = FARM + "plan:"
 PLANS = FARM + "plans"
 PLAN = FARM + "plan:"
 WATCH = FARM + "watch"

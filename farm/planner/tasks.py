@@ -26,8 +26,6 @@ from farm.settings import Settings
 
 logger = logging.getLogger(__name__)
 
-#: A planner that died in a step is waited for so long.
-STEP_LEASE_MS = 60_000
 #: Between two steps when nothing is told meanwhile: what was dropped or lost is asked for again.
 POLL_MS = 30_000
 #: After a part of the farm was away.
@@ -59,9 +57,12 @@ def _connection() -> Connection:
 def _advance(id: str, manifest: Any, options: dict[str, Any] | None) -> None:
     try:
         connection = _connection()
-        link = Link(connection.addresses.index_url, connection.settings.reconnect_seconds, logger.warning)
+        settings = connection.settings
+        link = Link(connection.addresses.index_url, settings.reconnect_seconds, logger.warning)
         plans = Plans(connection.server)
-        plan = link.call(lambda: plans.begin(id, manifest, options, STEP_LEASE_MS))
+        reach("planner.before_begin")
+        # A planner that died in a step is waited for as long as a worker that died in a compile.
+        plan = link.call(lambda: plans.begin(id, manifest, options, round(settings.claim_lease_seconds * 1000)))
         if plan is not None:
             reach("planner.after_begin")
             _go_on(connection, link, plans, plan)

@@ -37,6 +37,13 @@ def start_coordinator(kit: Kit, **environment: str) -> subprocess.Popen[bytes]:
     return kit.popen([*CELERY, "coordinator"], **environment)
 
 
+def start_planner(kit: Kit, **environment: str) -> subprocess.Popen[bytes]:
+    """Start a planner; what it is sent before it is there waits."""
+    name = f"p{len(kit.processes)}@%h"
+    alone = ("--without-gossip", "--without-mingle")
+    return kit.popen([*CELERY, "worker", "-Q", "farm.jobs", "-c", "2", "-n", name, "-l", "INFO", *alone], **environment)
+
+
 def leader(kit: Kit) -> Leader | None:
     """Who leads now."""
     return Leadership(kit.redis()).current()
