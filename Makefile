@@ -7,6 +7,8 @@ PIP   := $(BIN)/python -m pip install -qq --disable-pip-version-check
 LOCK  := $(VENV)/uv/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes \
            --custom-compile-command 'make lock'
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX
+# Every process of a run would compile all source anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 # An environment that was moved with the checkout, or whose Python is gone, is made anew.
 $(shell [ "$$(cat $(VENV)/place 2>/dev/null)" = "$(CURDIR)" ] && $(BIN)/python -c '' 2>/dev/null || rm -f $(VENV)/locked)
@@ -20,8 +22,8 @@ help: ## show this list
 demo: venv ## start a farm here, compile C++ and CUDA operators twice, show cold against warm
 	@$(BIN)/python deploy/demo.py
 
-test: venv ## run all tests, four at a time (some minutes)
-	@$(BIN)/python -m pytest -q -n 4 --dist loadfile
+test: venv ## run all tests, six at a time, long ones first (some minutes)
+	@$(BIN)/python -m pytest -q -n 6 --dist loadfile --no-loadscope-reorder
 
 check: lint ## everything that reads the code: lint, types, layers, the compose file
 	@$(BIN)/mypy --no-error-summary

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import farm
-from tests.support.kit import HOST, Kit, op, running, until
+from tests.support.forked import Forked, run
+from tests.support.kit import CELERY, HOST, Kit, op, running, until
 
 
 def test_a_working_folder_with_its_own_workers_and_farm_and_nonsense_for_celery(tmp_path: Path) -> None:
@@ -151,8 +152,8 @@ def test_an_unknown_soc_opens_no_namespace(tmp_path: Path) -> None:
 def test_an_ended_command_still_writes_one_document(tmp_path: Path, number: int, code: int) -> None:
     with running(tmp_path) as kit:
         manifest = kit.manifest(op(kit, "one", seconds=600))
-        with subprocess.Popen(
-            [sys.executable, "-P", "-m", "celery", "-A", "farm", "submit", str(manifest), "--json"],
+        with Forked(
+            [*CELERY, "submit", str(manifest), "--json"],
             env=kit.env, cwd=tmp_path, text=True, stdout=subprocess.PIPE,
         ) as submit:  # fmt: skip
             until(lambda: kit.compiles("one"), what="it compiles")
@@ -188,8 +189,7 @@ def test_settings_of_other_celery_projects_and_names_of_our_libraries(tmp_path: 
 
 
 def test_wrong_usage_of_a_group_is_one_document(tmp_path: Path) -> None:
-    celery = [sys.executable, "-P", "-m", "celery", "-A", "farm"]
     for words in (["cache", "nosuch", "--json"], ["cache", "--json"], ["job", "nosuch", "--json"]):
-        done = subprocess.run([*celery, *words], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+        done = run([*CELERY, *words], cwd=tmp_path, text=True)
         assert done.returncode == 2, words
         assert set(json.loads(done.stdout)) == {"error"}

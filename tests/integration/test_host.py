@@ -227,10 +227,10 @@ def test_what_it_registers(toolchain: HostToolchain) -> None:
 
 
 def wrapper(folder: Path, extra: str = "") -> Path:
-    """A compiler that is a script of the operator's own."""
+    """A compiler that is a script of the operator's own, and has no headers but those that it is given."""
     folder.mkdir()
     path = folder / "my-g++"
-    path.write_text(f'#!/bin/sh\nexec {shutil.which("g++")} {extra} "$@"\n')
+    path.write_text(f'#!/bin/sh\nexec {shutil.which("g++")} -nostdinc {extra} "$@"\n')
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     return path
 

@@ -15,6 +15,7 @@ import pytest
 import farm
 from farm.client.results import Result
 from farm.client.waiting import JobWait
+from farm.index.joblist import live_jobs
 from tests.support.kit import SOC, Kit, op, processes_with, running, until
 
 #: A member hears of the end at its next poll, which comes within 5 s.
@@ -107,7 +108,8 @@ def test_wait_keeps_the_job_alive_and_gives_up_in_time(tmp_path: Path) -> None:
         gate.touch()
         waiting.join()
         assert answers[0]["state"] == "done"
-        until(lambda: job(kit, "ls")["jobs"] == [], what="the memberships lapse")
+        until(lambda: not live_jobs(kit.index(), 1), what="the memberships lapse")
+        assert job(kit, "ls")["jobs"] == []
         for words in (("wait", "train"), ("show", "train"), ("cancel", "never-there")):
             error = job(kit, *words, code=2)["error"]
             assert error["code"] == "input"

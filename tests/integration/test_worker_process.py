@@ -14,7 +14,7 @@ import farm
 from farm.errors import FarmRefused
 from farm.index.registry import Worker
 from farm.settings import Settings
-from tests.support.kit import CELERY, HOST, Kit, op, processes_with, until
+from tests.support.kit import CELERY, Kit, op, processes_with, until
 from workers.toolchains import Found
 from workers.worker import CompileWorker
 
@@ -64,7 +64,7 @@ def test_a_machine_without_any_toolchain_is_refused_with_the_reasons(kit: Kit, m
 
 
 def test_queues_of_other_machines_are_refused(kit: Kit) -> None:
-    assert "or use: compile.host." in refused(kit, "-Q", "compile.host.000000000000", **HOST)
+    assert "or use: compile.cuda." in refused(kit, "-Q", "compile.host.000000000000")
 
 
 def test_a_farm_that_is_not_there_is_told(kit: Kit) -> None:
@@ -98,15 +98,15 @@ def queue_of(row: Worker, toolchain: str) -> str:
 
 
 def test_queues_can_be_left_out_or_chosen(kit: Kit) -> None:
-    kit.env |= HOST
     first = kit.start_worker()
     (row,) = workers(kit)
     kit.kill(first)
-    host = queue_of(row, "host")
-    start(kit, "-Q", host, "-n", "a@%h")
-    start(kit, "-X", host, "-n", "b@%h")
-    rest = tuple(queue for queue in row.queues if queue != host)
-    until(lambda: {worker.queues for worker in workers(kit)} >= {(host,), rest}, what="both registered")
+    cuda = queue_of(row, "cuda")
+    start(kit, "-Q", cuda, "-n", "a@%h")
+    start(kit, "-X", cuda, "-n", "b@%h")
+    rest = tuple(queue for queue in row.queues if queue != cuda)
+    assert cuda and rest
+    until(lambda: {worker.queues for worker in workers(kit)} >= {(cuda,), rest}, what="both registered")
 
 
 def test_a_worker_for_other_work_is_none_of_ours(kit: Kit) -> None:
