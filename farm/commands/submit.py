@@ -25,6 +25,11 @@ def _option(*names: str, **attributes: Any) -> Any:
 @_option("--op-compiler-cache-dir", help="Folder for the kernels (default: $ASCEND_CACHE_PATH or $HOME/atc_data).")
 @_option("--aicore-num", metavar="CUBE|VECTOR", help="Cores to compile for, where the processor supports it.")
 @_option("--jit-compile", default="auto", show_default=True, metavar="WHEN", help="true, false or auto.")
+@_option(
+    "--oo-constant-folding/--no-oo-constant-folding",
+    default=True,
+    help="Ascend's; a manifest's operators are compiled as they stand, so both mean the same.",
+)
 @_option("--op-debug-level", default="0", show_default=True, metavar="N", help="0 to 4; not 0: nothing is cached.")
 @_option("--op-debug-config", metavar="FILE", help="File with op_debug_config= and op_debug_list=.")
 @_option("--job-id", help="The same for all members of a job (default: the launcher's, else random).")
@@ -51,9 +56,9 @@ def _option(*names: str, **attributes: Any) -> Any:
 @handle_preload_options
 def submit(
     ctx: click.Context, file: str, mode: str, cache: str | None, soc: str | None, toolchain: str | None,
-    op_compiler_cache_dir: str | None, aicore_num: str | None, jit_compile: str, op_debug_level: str,
-    op_debug_config: str | None, job_id: str | None, owner: str | None, priority: str, timeout: float | None,
-    no_wait: bool, hold: float, as_json: bool,
+    op_compiler_cache_dir: str | None, aicore_num: str | None, jit_compile: str, oo_constant_folding: bool,
+    op_debug_level: str, op_debug_config: str | None, job_id: str | None, owner: str | None, priority: str,
+    timeout: float | None, no_wait: bool, hold: float, as_json: bool,
 ) -> None:  # fmt: skip
     """Get a kernel for every operator of FILE (.json, .yaml, .msgpack, or - for standard input).
 

@@ -12,6 +12,7 @@ import farm.index
 from farm.index import names
 from farm.index.leader import Leadership
 from farm.index.outcomes import Failure
+from farm.index.plans import Plans
 from farm.index.registry import Offer, Registry, Worker
 from farm.index.scripts import source
 from farm.namespace import BundleId
@@ -161,6 +162,9 @@ def tour(world: World) -> None:
     leadership = Leadership(world.redis)
     leadership.scripts = world.scripts
     leadership.lead("c1", 1000)
+    plans = Plans(world.redis)
+    plans.scripts = world.scripts
+    plans.begin("task", {"version": 1}, {}, 1000)
     registry = Registry(world.redis)
     registry.scripts = world.scripts
     registry.register(Worker("w", "host", 1, 2, (QUEUE,)), [Offer("host", "a" * 64, "1")], 1000)
