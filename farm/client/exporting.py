@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from itertools import islice
 from typing import BinaryIO
 
 from farm.client.connection import Connection
@@ -25,14 +24,24 @@ from farm.errors import FarmError, FarmRefused
 from farm.index.index import Index
 from farm.index.joblist import JobRow, held_keys
 from farm.index.names import SCHEMA_VERSION
+from farm.index.outcomes import Left
 from farm.index.stats import EntryRow, list_entries, read_entries
-from farm.namespace import Namespace, bundle_path
+from farm.namespace import PRIVATE_GENERATION, Namespace, bundle_path
 from farm.request.key import KEY_SCHEMA_VERSION
 from farm.store.archive import ArchiveWriter, Header
 from farm.store.errors import StoreDamaged, StoreMissing
 
 _READ_THREADS = 8
 _CHUNK = 500
+
+
+@dataclass(frozen=True, slots=True)
+class PassedOver:
+    """A key that was wanted and is not in the archive; ``name`` is "" where there is no entry."""
+
+    key: bytes
+    name: str
+    reason: str
 
 
 @dataclass
@@ -43,8 +52,7 @@ class Exported:
     generation: int
     entries: int = 0
     stored_bytes: int = 0
-    #: Keys that could not be exported, and why.
-    passed_over: dict[bytes, str] = field(default_factory=dict)
+    passed_over: list[PassedOver] = field(default_factory=list)
 
 
 @dataclass
@@ -66,13 +74,21 @@ class _Source:
                 yield row
 
     def _of_job(self) -> Iterator[EntryRow]:
-        held = held_keys(self.index, self.run)
-        current = (key for generation, key in held if generation == self.done.generation)
-        while chunk := list(islice(current, _CHUNK)):
+        held = dict(self._shared())
+        keys = [key for key, generation in held.items() if generation == self.done.generation]
+        self._pass_over(held.keys() - set(keys), "it is of a generation that was purged")
+        for at in range(0, len(keys), _CHUNK):
+            chunk = keys[at : at + _CHUNK]
             there = read_entries(self.index, self.done.generation, chunk)
-            for key in set(chunk) - {row.key for row in there}:
-                self.done.passed_over[key] = "not compiled yet"
+            self._pass_over(set(chunk) - {row.key for row in there}, "it is not compiled yet")
             yield from there
+
+    def _shared(self) -> Iterator[tuple[bytes, int]]:
+        held = held_keys(self.index, self.run)
+        return ((key, generation) for generation, key in held if generation != PRIVATE_GENERATION)
+
+    def _pass_over(self, keys: Iterable[bytes], reason: str) -> None:
+        self.done.passed_over += [PassedOver(key, "", reason) for key in sorted(keys)]
 
 
 class Exporting:
@@ -103,6 +119,8 @@ class Exporting:
         writer = ArchiveWriter(file, self._header(source.done.namespace for source in sources))
         for source in sources:
             self._write(source, writer)
+            for one in source.done.passed_over:
+                self._say(f"passed over {one.name or source.done.namespace} ({one.key.hex()[:16]}): {one.reason}")
         writer.close()
         return [source.done for source in sources]
 
@@ -117,8 +135,8 @@ class Exporting:
         for source in sources:
             if row := rows.get(source.index.namespace):
                 source.part, source.run = live.part(source.index.namespace, row), row.run
-                source.part.heartbeat()
-                found.append(source)
+                if isinstance(source.index.heartbeat(source.part.who), Left):
+                    found.append(source)
         if not found:
             raise unknown(job)
         return found
@@ -142,8 +160,7 @@ class Exporting:
                         done.entries += 1
                         done.stored_bytes += len(data)
                     else:
-                        self._say(f"passed over {row.record.name} ({row.key.hex()[:16]}): {data}")
-                        done.passed_over[row.key] = data
+                        done.passed_over.append(PassedOver(row.key, row.record.name, data))
                 self._check(source)
                 self._progress(writer.entries, writer.stored_bytes)
         self._check(source)

@@ -46,8 +46,8 @@ def whole_file(path: Path, overwrite: bool) -> Iterator[BinaryIO]:
 
 
 def _refuse_existing(path: Path, overwrite: bool) -> None:
-    if path.is_dir():
-        raise InputError(f"{path} is a folder", fix="name a file")
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path} is there and is no regular file", fix="give another name, or - for a pipe")
     if not overwrite and os.path.lexists(path):
         raise InputError(f"{path} is there already", fix="give another name, or --overwrite")
 

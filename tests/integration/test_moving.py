@@ -149,6 +149,13 @@ def test_only_what_a_live_job_holds(sites: Sites, tmp_path: Path) -> None:
             assert run(kit, "export", str(tmp_path / "private.tar"), "--job", "debugging")["entries"] == 0
             assert run(kit, "export", str(tmp_path / "all.tar"))["entries"] == OPS
     assert counted(run(sites.there, "import", target, "--cache", "of-job")) == (2, 0, 0)
+    gate = tmp_path / "gate"
+    waiting = sites.here.manifest(op(kit, "op0"), op(kit, "waiting", gate=str(gate)), name="waiting.json")
+    kit.submit(waiting, "--no-wait", "--job-id", "starting")
+    document = run(kit, "export", target, "--job", "starting", "--overwrite")
+    assert [row["reason"] for row in document["passed_over"]] == ["it is not compiled yet"]
+    assert document["entries"] == 1
+    kit.celery("job", "cancel", "starting")
     gone = run(kit, "export", target, "--job", "nobody", "--overwrite", code=2)
     assert "no live job" in gone["error"]["message"]
 
@@ -173,6 +180,7 @@ def test_a_file_that_is_there_stays_unless_it_shall_be_replaced(sites: Sites, tm
     assert target.read_text() == "mine"
     run(sites.here, "export", str(target), "--overwrite")
     assert tarfile.is_tarfile(target)
+    assert "no regular file" in run(sites.here, "export", "/dev/null", "--overwrite", code=2)["error"]["message"]
     assert "can not write" in run(sites.here, "export", str(tmp_path / "no/x.tar"), code=2)["error"]["message"]
     with pytest.raises(KeyError), whole_file(tmp_path / "half", overwrite=False) as file:
         file.write(b"x")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,9 +70,9 @@ def _document(file: str, done: list[Exported]) -> dict[str, Any]:
         "entries": sum(one.entries for one in done),
         "bytes": sum(one.stored_bytes for one in done),
         "passed_over": [
-            {"cache": one.namespace.cache, "soc": one.namespace.soc, "key": key.hex(), "reason": reason}
+            {"cache": one.namespace.cache, "soc": one.namespace.soc} | asdict(row) | {"key": row.key.hex()}
             for one in done
-            for key, reason in one.passed_over.items()
+            for row in one.passed_over
         ],
     }  # fmt: skip
 

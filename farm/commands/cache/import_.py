@@ -41,7 +41,7 @@ def import_(ctx: click.Context, file: str, cache: str | None, as_json: bool) -> 
     from farm.client.importing import Importing  # noqa: PLC0415
 
     with _opened(file) as archive:
-        report = Importing(farm.connect().connection, cache, say, Ticker("imported or there")).run(archive)
+        report = Importing(farm.connect().connection, cache, say, Ticker("imported or present")).run(archive)
     document = _document(file, report)
     if as_json:
         write_json(document)
