@@ -1,6 +1,6 @@
 """Ages a node's kernel folder of one processor type, by the rule of the shared cache (farm/policy/ageing.py).
 
-<kernel_cache>/<soc>/.ageing/lock      of the one process that ages; its time is read as the disk's clock
+<kernel_cache>/<soc>/.ageing/lock      held by the one process that ages; its time is read as the disk's clock
                              sizes     what each entry measures (sizes.py)
                              unaged    there as long as the limit is -1, when no use times are written
                              since     its time is when that ended; nobody counts as idle for longer
@@ -40,9 +40,10 @@ class Aged:
 
 
 def age(folder: Path, read_limits: Callable[[], Limits], min_idle_seconds: float) -> Aged:
-    """Remove what the limits in force want removed; nothing when they want nothing, or another process ages.
+    """Remove what the limits in force want removed; nothing when they want nothing, or other processes are at it.
 
     Measured and removed by one process at a time, so that many at once remove no more than one. Safe to interrupt.
+    What could not be done now is left to the next job.
 
     Args:
         read_limits: asked once more before anything is removed: somebody may be writing the file.
@@ -58,7 +59,7 @@ def age(folder: Path, read_limits: Callable[[], Limits], min_idle_seconds: float
         return Aged()
     _refuse_unsure(folder)
     lock = folder / FOLDER / "lock"
-    with nodelock.gate(lock, alone=True, patience_seconds=0) as inside:
+    with nodelock.hold(lock, patience_seconds=0) as inside:
         held = sizes.measure(folder, folder / FOLDER / "sizes") if inside else {}
         since_ms = _ageing_since_ms(folder / FOLDER) if inside else 0
         if not inside or target(sum(held.values()), limits) is None or read_limits() != limits:
@@ -69,7 +70,9 @@ def age(folder: Path, read_limits: Callable[[], Limits], min_idle_seconds: float
             folder, going, idle_since_ms=idle_since_ms, patience_seconds=_PATIENCE_SECONDS,
             job_files_at_most=_JOB_FILES_AT_MOST,
         )  # fmt: skip
-        removed = [held[key.hex()] for key in gone]
+        removed: list[int] = []
+        with suppress(removal.Busy):
+            removed.extend(held[key.hex()] for key in gone)
     return Aged(len(removed), sum(removed))
 
 

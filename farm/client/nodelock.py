@@ -11,7 +11,7 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from farm.client.localnames import as_text
@@ -48,7 +48,10 @@ def hold(path: Path, patience_seconds: float = PATIENCE_SECONDS) -> Iterator[boo
 
 @contextmanager
 def gate(path: Path, *, alone: bool, patience_seconds: float = PATIENCE_SECONDS) -> Iterator[bool]:
-    """Pass a gate that many may pass at once, or nobody but one who is alone; its file stays.
+    """Pass a gate that many may pass at once, or nobody but one who is alone; its file stays, as does that of its turn.
+
+    Everybody queues for a turn first, and who waits to be alone keeps it: else those who may pass together, each for a
+    moment, would keep him out as long as there are enough of them.
 
     Yields:
         True inside; False when the storage has no locks or others stayed too long.
@@ -57,10 +60,17 @@ def gate(path: Path, *, alone: bool, patience_seconds: float = PATIENCE_SECONDS)
         InputError: the file is a link or no file, or can not be made.
     """
     deadline = time.monotonic() + patience_seconds
+    with _locked(path, shared=not alone, deadline=deadline, turn=path.with_name(f"{path.name}.turn")) as inside:
+        yield inside
+
+
+@contextmanager
+def _locked(path: Path, *, shared: bool, deadline: float, turn: Path | None = None) -> Iterator[bool]:
     descriptor = _open(path)
     try:
-        while (inside := try_lock(descriptor, shared=not alone)) is False and time.monotonic() < deadline:
-            time.sleep(_POLL_SECONDS)
+        with _locked(turn, shared=shared, deadline=deadline) if turn else nullcontext():
+            while (inside := try_lock(descriptor, shared)) is False and time.monotonic() < deadline:
+                time.sleep(_POLL_SECONDS)
         yield bool(inside)
     finally:
         with suppress(OSError):  # said aloud, as a child that was forked meanwhile has the file open too

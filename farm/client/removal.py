@@ -19,6 +19,10 @@ from farm.failpoint import reach
 _AT_ONCE = 500
 
 
+class Busy(FarmError):
+    """Others kept saying what they use for so long that nobody could take entries away; later it will do."""
+
+
 def remove(
     folder: Path, keys: Sequence[bytes], *, idle_since_ms: int | None = None,
     patience_seconds: float = nodelock.PATIENCE_SECONDS, job_files_at_most: int | None = None,
@@ -32,13 +36,14 @@ def remove(
         job_files_at_most: how many files of jobs are looked at, for those whose kernels are all gone; None: all.
 
     Raises:
-        FarmError: it can not be known what is in use; nothing more is removed.
+        FarmError: it can not be known what is in use; nothing more is removed. Busy: not now.
     """
     for first in range(0, len(keys), _AT_ONCE):
         aside = _put_aside(folder, keys[first : first + _AT_ONCE], idle_since_ms, patience_seconds)
         reach("removal.put_aside")
         for key, path in aside:
             staging.remove(path)
+            reach("removal.deleted_one")
             yield key
     if keys and (folder / "jobs").is_dir():
         jobfile.remove_finished(folder / "jobs", job_files_at_most)
@@ -57,7 +62,7 @@ def _put_aside(
                 fix="stop the jobs of this node and remove the folder by hand, or keep kernels on a local disk",
             )
         if not inside:
-            raise FarmError(
+            raise Busy(
                 f"for {patience_seconds:g} s others were about to use kernels in {as_text(folder)}", fix="try again"
             )
         for key in keys:

@@ -1,7 +1,7 @@
 """What each entry of a kernel folder measures, remembered in one file so that only new entries are measured.
 
-A row is the entry's inode, which is another one when the entry was replaced, and its bytes: those of its files as
-``local ls`` counts them. The file may be lost or damaged at any time; then all entries are measured.
+A row is ``{"<key> <inode>": bytes}``: an entry that was replaced has another inode; its bytes are those of its files,
+as ``local ls`` counts them. The file may be lost or damaged at any time; then all entries are measured.
 """
 
 from __future__ import annotations
@@ -20,18 +20,20 @@ _KEY = re.compile(r"[0-9a-f]{64}")
 def measure(folder: Path, remembered: Path) -> dict[str, int]:
     """The farm's entries in the folder of a processor type: key in hex to bytes. By one process at a time."""
     known = _read(remembered)
-    rows: dict[str, tuple[int, int]] = {}
+    rows: dict[str, int] = {}
     with os.scandir(folder) as scan:
         for row in scan:
-            if _KEY.fullmatch(row.name):
-                match known.get(row.name):
-                    case [inode, int(size)] if inode == row.inode():
-                        rows[row.name] = inode, size
-                    case _ if (measured := _size_bytes(folder / row.name)) is not None:
-                        rows[row.name] = row.inode(), measured
-    if {key: [*row] for key, row in rows.items()} != known:
+            if not _KEY.fullmatch(row.name):
+                continue
+            name = f"{row.name} {row.inode()}"
+            size = known.get(name)
+            if type(size) is not int:
+                size = _size_bytes(folder / row.name)
+            if size is not None:
+                rows[name] = size
+    if rows != known:
         smallfile.replace(remembered, json.dumps(rows).encode())
-    return {key: size for key, (_, size) in rows.items()}
+    return {name.partition(" ")[0]: size for name, size in rows.items()}
 
 
 def _size_bytes(path: Path) -> int | None:

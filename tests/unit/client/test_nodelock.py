@@ -2,11 +2,13 @@
 
 import errno
 import fcntl
+import threading
 from pathlib import Path
 
 from farm.client import nodelock, staging
 from farm.client.folder import KernelFolder
 from tests.support.entries import KEY, SHA, bundle, bytes_of, content, names_in
+from tests.support.kit import until
 
 
 def test_the_lock_leaves_no_file(folder: KernelFolder, root: Path) -> None:
@@ -30,3 +32,25 @@ def test_a_stopped_holder_is_not_waited_for_for_ever(folder: KernelFolder, root:
     path = staging.lock_name(root / "sm_90", KEY)
     with nodelock.hold(path) as first, nodelock.hold(path, patience_seconds=0.05) as second:
         assert (first, second) == (True, False)
+
+
+def test_who_waits_to_be_alone_is_not_kept_out_by_those_who_come_later(tmp_path: Path) -> None:
+    gate, turn = tmp_path / "gate", tmp_path / "gate.turn"
+    was_alone = []
+
+    def is_taken() -> bool:
+        with turn.open() as file:
+            return nodelock.try_lock(file.fileno()) is False
+
+    def wait_alone() -> None:
+        with nodelock.gate(gate, alone=True) as inside:
+            was_alone.append(inside)
+
+    with nodelock.gate(gate, alone=False):
+        waiter = threading.Thread(target=wait_alone)
+        waiter.start()
+        until(is_taken, what="the turn is taken")
+        with nodelock.gate(gate, alone=False, patience_seconds=0.03) as later:
+            assert not later
+    waiter.join(20)
+    assert was_alone == [True]
