@@ -98,7 +98,7 @@ def _print(document: dict[str, Any]) -> None:
     for row in document["unknown_toolchains"]:
         say(
             f"{row['entries']} entries were compiled by {row['toolchain']} {row['version']}, fingerprint "
-            f"{row['fingerprint'][:_SHOWN_DIGITS]}, which no worker here ever had: nobody hits them until one has"
+            f"{row['fingerprint'][:_SHOWN_DIGITS]}: no worker here ever had it, so nobody can hit them yet"
         )
     others = {
         "present": document["present"],
