@@ -35,22 +35,27 @@ def test_a_stopped_holder_is_not_waited_for_for_ever(folder: KernelFolder, root:
 
 
 def test_who_waits_to_be_alone_is_not_kept_out_by_those_who_come_later(tmp_path: Path) -> None:
-    gate, turn = tmp_path / "gate", tmp_path / "gate.turn"
-    was_alone = []
+    gate, turn, passed = tmp_path / "gate", tmp_path / "gate.turn", []
+
+    def go_through(alone: bool) -> threading.Thread:
+        def go() -> None:
+            with nodelock.gate(gate, alone=alone) as inside:
+                passed.append((alone, inside))
+
+        thread = threading.Thread(target=go)
+        thread.start()
+        return thread
 
     def is_taken() -> bool:
         with turn.open() as file:
             return nodelock.try_lock(file.fileno()) is False
 
-    def wait_alone() -> None:
-        with nodelock.gate(gate, alone=True) as inside:
-            was_alone.append(inside)
-
     with nodelock.gate(gate, alone=False):
-        waiter = threading.Thread(target=wait_alone)
-        waiter.start()
+        waiter = go_through(alone=True)
         until(is_taken, what="the turn is taken")
-        with nodelock.gate(gate, alone=False, patience_seconds=0.03) as later:
-            assert not later
+        later = go_through(alone=False)
+        later.join(0.1)
+        assert passed == [], "it could pass beside us, but it is not its turn"
     waiter.join(20)
-    assert was_alone == [True]
+    later.join(20)
+    assert passed == [(True, True), (False, True)]
