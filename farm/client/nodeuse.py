@@ -68,5 +68,6 @@ class NodeUse:
             say_once(self._say, f"kernels in {as_text(folder)} could not be aged: {error.strerror}")
         else:
             if aged.entries:
+                gone = f"{aged.entries} unused {'kernel' if aged.entries == 1 else 'kernels'}"
                 size = f"{aged.bytes / MEGABYTE:.1f} MB"
-                self._say(f"the kernel folder was full: {aged.entries} old kernels ({size}) left {as_text(folder)}")
+                self._say(f"the kernel folder was full: removed {gone} ({size}) from {as_text(folder)}")

@@ -12,6 +12,7 @@ from celery.bin.base import CeleryOption, handle_preload_options
 from farm.client.localnames import as_text
 from farm.commands.base import FarmCommand, FarmGroup, iso, json_option, write_json
 from farm.errors import FarmError, InputError
+from farm.policy.limits import MEGABYTE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,17 +49,27 @@ def _entries(directory: str | None, soc: str | None) -> tuple[Path, list[LocalEn
 @click.pass_context
 @handle_preload_options
 def ls(ctx: click.Context, op_compiler_cache_dir: str | None, soc: str | None, as_json: bool) -> None:
-    """List the kernels on this node: what they are, their size, and whether a process uses them now."""
+    """List the kernels on this node: what they are, their size, and whether a process uses them now.
+
+    Says by which limits a job with this environment would age them, each processor type for itself.
+    """
+    from farm.client import locallimits  # noqa: PLC0415
+
     root, entries = _entries(op_compiler_cache_dir, soc)
-    total = sum(entry.size_bytes for entry in entries)
+    limits = locallimits.read(root, os.environ, lambda text: click.echo(f"farm: {text}", err=True))
     if as_json:
-        write_json({"folder": as_text(root), "entries": [_row(entry) for entry in entries], "bytes": total})
+        write_json({
+            "folder": as_text(root), "entries": [_row(entry) for entry in entries],
+            "bytes": sum(entry.size_bytes for entry in entries), "limit_bytes": limits.limit_bytes,
+            "keep_ratio": limits.keep_ratio, "ageing": limits.ageing, "limit_origin": limits.origin,
+        })  # fmt: skip
         return
     for entry in entries:
         used = "in use" if entry.in_use else iso(entry.last_used_ms)
         names = ", ".join(entry.operators) or "-"
         click.echo(f"{entry.key.hex()[:_SHOWN_DIGITS]}  {entry.soc}  {entry.size_bytes:>9}  {used:<25}  {names}")
-    click.echo(f"{_count(entries)} in {as_text(root)}")
+    limit = f"aged at {limits.limit_bytes // MEGABYTE} MB a soc, down to {limits.keep_ratio} %"
+    click.echo(f"{_count(entries)} in {as_text(root)}, {limit if limits.ageing else 'never aged'} ({limits.origin})")
 
 
 def _row(entry: LocalEntry) -> dict[str, Any]:
@@ -75,7 +86,7 @@ def _row(entry: LocalEntry) -> dict[str, Any]:
 
 
 def _count(entries: list[LocalEntry]) -> str:
-    megabytes = sum(entry.size_bytes for entry in entries) / 1048576
+    megabytes = sum(entry.size_bytes for entry in entries) / MEGABYTE
     return f"{len(entries)} {'entry' if len(entries) == 1 else 'entries'} ({megabytes:.1f} MB)"
 
 

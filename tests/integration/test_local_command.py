@@ -63,12 +63,30 @@ def test_what_a_running_job_uses_stays(tmp_path: Path) -> None:
 
         lives.communicate("")
         assert [row["in_use"] for row in local(kit, "ls")[1]["entries"]] == [False]
+        check_ageing(kit)
         # The farm itself is not needed, and what was removed comes from it without a compile.
         assert kit.submit(kit.manifest(a, b, c)).returncode == 0
         kit.kill_server()
         assert local(kit, "clean", "--all", "--yes")[0] == 0
         assert local(kit, "ls")[1]["entries"] == []
-        assert kit.compiles() == 3
+        assert kit.compiles() == 4
+
+
+def check_ageing(kit: Kit) -> None:
+    """A job that finds the folder full takes the old kernels out; its environment holds, although the file is there."""
+    big, small = op(kit, "big", files={"kernel.o": 2 << 20}), op(kit, "a")
+    environment = {"ASCEND_MAX_OP_CACHE_SIZE": "2", "ASCEND_REMAIN_CACHE_SIZE_RATIO": "0", "FARM_MIN_IDLE_SECONDS": "0"}
+    assert kit.submit(kit.manifest(big)).returncode == 0
+    assert (kit.root / "kernels" / "op_cache.ini").stat().st_mode & 0o777 == 0o640
+    done = kit.submit(kit.manifest(small), **environment)
+    assert done.returncode == 0
+    assert "the kernel folder was full: removed 1 unused kernel (2.0 MB) from" in done.stderr
+    assert done.stderr.count("ASCEND_REMAIN_CACHE_SIZE_RATIO = '0' is not a whole number from 1 to 100") == 1
+    kit.env["ASCEND_MAX_OP_CACHE_SIZE"] = "-1"
+    _, listed = local(kit, "ls")
+    del kit.env["ASCEND_MAX_OP_CACHE_SIZE"]
+    assert [row["operators"] for row in listed["entries"]] == [["a"]]
+    assert (listed["limit_origin"], listed["ageing"], listed["limit_bytes"]) == ("environment", False, 524288000)
 
 
 @pytest.fixture
@@ -94,7 +112,9 @@ def test_wrong_use(kit: Kit) -> None:
         assert told in refused["error"]["message"]
     code, refused = local(kit, "ls", folder="a folder with blanks")
     assert (code, "not allowed" in refused["error"]["message"]) == (2, True)
-    assert local(kit, "ls") == (0, {"folder": str(kit.root / "kernels" / "kernel_cache"), "entries": [], "bytes": 0})
+    limits = {"limit_bytes": 524288000, "keep_ratio": 50, "ageing": True, "limit_origin": "default"}
+    folder = str(kit.root / "kernels" / "kernel_cache")
+    assert local(kit, "ls") == (0, {"folder": folder, "entries": [], "bytes": 0, **limits})
 
 
 def entry(kit: Kit) -> Path:

@@ -32,6 +32,6 @@ def file_locks(subject: Subject) -> Finding:
         return Finding(True, f"file locks work on {disk}")
     return Finding(
         False,
-        f"file locks do not work on {disk}: a node may fetch a bundle twice, and local clean refuses",
+        f"file locks do not work on {disk}: a node may fetch a bundle twice, no kernel is aged, local clean refuses",
         "mount it with locks, or keep kernels on a local disk with --op-compiler-cache-dir or ASCEND_CACHE_PATH",
     )

@@ -3,11 +3,13 @@
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from farm.client.cache_dir import resolve_cache_dir
+from farm.client.folder import KernelFolder
 from farm.errors import InputError
 
 
@@ -35,8 +37,11 @@ def test_blanks_around_the_environment_are_trimmed(tmp_path: Path, env: dict[str
 
 
 def test_kernel_cache_is_always_appended(tmp_path: Path) -> None:
-    given = tmp_path / "kernel_cache"
-    assert resolve_cache_dir(str(given), {}) == given / "kernel_cache"
+    for name in ("kernel_cache", "算子缓存"):
+        given = tmp_path / name
+        kernels = resolve_cache_dir(str(given), {})
+        assert kernels == given / "kernel_cache"
+        assert KernelFolder(kernels, "Ascend910B1").path == given / "kernel_cache" / "Ascend910B1"
 
 
 def test_an_empty_option_is_refused() -> None:
@@ -119,6 +124,26 @@ def test_a_folder_that_can_not_be_made_or_written() -> None:
     # Nobody makes folders there, root neither.
     with pytest.raises(InputError, match=r"/proc/opfarm.*can not be used"):
         resolve_cache_dir("/proc/opfarm", {})
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+@pytest.mark.parametrize("locked", ["", "kernel_cache"])
+def test_a_folder_of_the_user_that_may_not_be_written(locked: str) -> None:
+    """Root may write everywhere, so a child becomes somebody else."""
+    with tempfile.TemporaryDirectory() as base:
+        Path(base).chmod(0o755)
+        (Path(base) / locked).mkdir(exist_ok=True)
+        os.chown(Path(base) / locked, 65534, 65534)
+        (Path(base) / locked).chmod(0o500)
+        script = (
+            "import os, sys\nfrom farm.client.cache_dir import resolve_cache_dir\n"
+            "from farm.errors import InputError\nos.setuid(65534)\n"
+            "try:\n    resolve_cache_dir(sys.argv[1], {})\nexcept InputError as error:\n    print(error.message)\n"
+        )
+        told = subprocess.run(
+            [sys.executable, "-P", "-c", script, base], capture_output=True, text=True, timeout=30, check=True
+        ).stdout
+        assert told == f"cache folder {base}/kernel_cache can not be used: Permission denied\n"
 
 
 def test_a_folder_that_everybody_may_write_is_not_trusted(tmp_path: Path) -> None:

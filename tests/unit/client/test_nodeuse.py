@@ -58,7 +58,7 @@ def test_the_folder_is_aged_when_a_job_begins_but_for_what_it_will_use(
     limit(root, 1)
     use.begin(ten, KEYS[:1])
     assert left(ten) == [0]
-    assert told == [f"the kernel folder was full: 9 old kernels (4.5 MB) left {ten}"]
+    assert told == [f"the kernel folder was full: removed 9 unused kernels (4.5 MB) from {ten}"]
     use.begin(ten, KEYS[1:2])
     assert len(told) == 1, "once"
 
