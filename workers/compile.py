@@ -123,14 +123,14 @@ class Compiler:
         request = read_claim(taken, namespace, toolchain)
         if refusal := objection(request, toolchain):
             return refusal
-        complete = with_contents(request, self._source)
+        complete = with_contents(request, partial(self._source, taken.sources))
         result = runner.compile(complete, toolchain, self.area, self.limits, stop)
         if isinstance(result, Failure):
             return self._signed(result, toolchain)
         return self._stored(namespace, taken, request, toolchain, result, started)
 
-    def _source(self, sha256: bytes) -> bytes:
-        return self.store_patience.call(partial(self.store.get_source, sha256), "read a source")
+    def _source(self, epoch: int, sha256: bytes) -> bytes:
+        return self.store_patience.call(partial(self.store.get_source, sha256, epoch), "read a source")
 
     def _stored(
         self,

@@ -6,7 +6,7 @@ import os
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from threading import RLock
 from typing import TYPE_CHECKING
@@ -19,8 +19,8 @@ from farm.client.ask import Ask
 from farm.client.connection import public
 from farm.client.part import Part
 from farm.errors import FarmUnavailable
-from farm.index.jobs import Want
-from farm.index.outcomes import Answer, Claimed
+from farm.index.jobs import Scope, Want
+from farm.index.outcomes import Answer, Claimed, Stale
 from farm.request.model import Blob
 from farm.request.wire import pack
 from farm.store.store import Store
@@ -44,7 +44,10 @@ class Claiming:
         self._addresses = addresses
         self._say = say
         self._budget_bytes = INLINE_BUDGET_BYTES
+        #: Put already, in this epoch; and what the claims that are being packed name.
         self._stored: set[bytes] = set()
+        self._epoch = 0
+        self._through_store: dict[bytes, bytes] = {}
         self._patience_seconds = patience_seconds
         #: Since when the broker does not answer.
         self._lost_since: float | None = None
@@ -59,20 +62,39 @@ class Claiming:
     def claim(self, part: Part, asks: Sequence[Ask]) -> list[Answer]:
         """Claim the keys of these asks, all of one scope, and send one message for each claim that is now queued."""
         wants = [Want(ask.key, pack(ask.request, self._inline), ask.offer.queue) for ask in asks]
-        answers = part.claim(wants, secrets.token_hex(16), asks[0].scope)
+        blobs, self._through_store = self._through_store, {}
+        answers = self._claim(part, wants, asks[0].scope, blobs)
         owed = Counter(want.queue for want, answer in zip(wants, answers, strict=True) if isinstance(answer, Claimed))
         self.send(part, owed)
         return answers
 
+    def _claim(self, part: Part, wants: Sequence[Want], scope: Scope, blobs: Mapping[bytes, bytes]) -> list[Answer]:
+        """Put the sources that the requests name, then claim; again when that took longer than they are kept for us."""
+        nonce = secrets.token_hex(16)
+        while True:
+            lease = part.source_lease() if blobs else None
+            if lease:
+                self._store_sources(lease.epoch, blobs)
+            answers = part.claim(wants, nonce, scope, lease)
+            if not isinstance(answers, Stale):
+                return answers
+
+    def _store_sources(self, epoch: int, blobs: Mapping[bytes, bytes]) -> None:
+        if epoch != self._epoch:
+            self._epoch, self._stored = epoch, set()
+        for sha256 in blobs.keys() - self._stored:
+            self._store.put_source(sha256, epoch, blobs[sha256])
+            self._stored.add(sha256)
+
     def _inline(self, blob: Blob) -> bool:
         """Decide how a blob travels; called by pack for each, once."""
-        if blob.data is None or blob.sha256 in self._stored:
+        if blob.data is None:
             return False
-        if blob.size_bytes <= min(INLINE_LIMIT_BYTES, self._budget_bytes):
+        lies_there = blob.sha256 in self._stored or blob.sha256 in self._through_store
+        if not lies_there and blob.size_bytes <= min(INLINE_LIMIT_BYTES, self._budget_bytes):
             self._budget_bytes -= blob.size_bytes
             return True
-        self._store.put_source(blob.sha256, blob.data)
-        self._stored.add(blob.sha256)
+        self._through_store[blob.sha256] = blob.data
         return False
 
     def send(self, part: Part, owed: Counter[str]) -> None:

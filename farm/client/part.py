@@ -8,14 +8,15 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from threading import RLock
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, cast
 
 from farm.client.link import Link
 from farm.errors import FarmError, FarmUnavailable, InputError, JobEnded
 from farm.index import names
 from farm.index.index import Index
 from farm.index.jobs import Holding, Member, Scope, Want, as_member
-from farm.index.outcomes import Answer, Ended, Membership, NotOpen, OtherMode, Over, UnknownJob
+from farm.index.outcomes import Answer, Ended, Membership, NotOpen, OtherMode, Over, Stale, UnknownJob
+from farm.index.sources import SourceEpochs, SourceLease
 from farm.index.upkeep import NoJob, Purged
 from farm.store.store import Store
 
@@ -93,8 +94,9 @@ class Part:
 
     def _open(self) -> None:
         generation = self._store.largest_generation(self.namespace)
-        self._link.call(lambda: self.index.open(generation))
+        # Known first, then open: the coordinator looks after whatever may have claims, whenever we die.
         self._link.call(lambda: self.index.server.sadd(names.NAMESPACES, str(self.namespace)))
+        self._link.call(lambda: self.index.open(generation))
 
     def ask(self, operation: Callable[[], T | UnknownJob]) -> T:
         """Run an operation of this member; when the index has lost the job, restore it and run it again.
@@ -114,9 +116,16 @@ class Part:
         """Answers for keys of one scope, in order; what is there is pinned."""
         return self.ask(lambda: self.index.acquire(self.who, keys, scope))
 
-    def claim(self, wants: Sequence[Want], nonce: str, scope: Scope = "shared") -> list[Answer]:
+    def claim(
+        self, wants: Sequence[Want], nonce: str, scope: Scope = "shared", sources: SourceLease | None = None
+    ) -> list[Answer] | Stale:
         """Claims for absent keys of one scope, in order."""
-        return self.ask(lambda: self.index.claim(self.who, wants, nonce, scope))
+        answer = self.ask(lambda: self.index.claim(self.who, wants, nonce, scope, sources))
+        return cast("list[Answer] | Stale", answer)
+
+    def source_lease(self) -> SourceLease:
+        """The epoch into which sources that claims name are put, before they are claimed."""
+        return self._link.call(SourceEpochs(self.index.server).lease)
 
     def choose(self, toolchain: str, fingerprint: str) -> str:
         """The fingerprint that the whole job uses for the toolchain."""

@@ -1,4 +1,4 @@
-"""Long work in short steps: rebuilds and the search for orphans share one listing of the store, one at a time."""
+"""Long work in short steps: rebuilds, and the search for orphans and old sources, one at a time."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from typing import Any
 
 from farm.coordinator import rebuild
 from farm.coordinator.rebuild import RebuildReport
+from farm.coordinator.sources import SourceCare
 from farm.coordinator.space import STORE_SECONDS_A_TICK, Space
 from farm.index import names
 from farm.namespace import Namespace
-from farm.store.inventory import Shelf, take_inventory
+from farm.store.inventory import Inventory, take_inventory
 from farm.store.store import Store
 
 logger = logging.getLogger(__name__)
@@ -26,10 +27,11 @@ _LIST_SECONDS_A_STEP = 0.1
 class Chores:
     """At most one rebuild or search under way, a few steps of it a tick."""
 
-    def __init__(self, server: Any, store: Store, space: Callable[[Namespace], Space]) -> None:
+    def __init__(self, server: Any, store: Store, space: Callable[[Namespace], Space], sources: SourceCare) -> None:
         self._server = server
         self._store = store
         self._space = space
+        self._sources = sources
         self._work: Iterator[None] | None = None
         self._next_search = time.monotonic() + ORPHANS_EVERY_SECONDS
 
@@ -57,7 +59,7 @@ class Chores:
             return self._search()
         return None
 
-    def _inventory(self) -> Generator[None, None, dict[Namespace, Shelf]]:
+    def _inventory(self) -> Generator[None, None, Inventory]:
         """List the store beside the ticks: a million objects take longer than a leader's lease."""
         with ThreadPoolExecutor(1, thread_name_prefix="farm-list") as pool:
             listing = pool.submit(take_inventory, self._store)
@@ -67,8 +69,8 @@ class Chores:
 
     def _rebuild(self, ask: bytes) -> Iterator[None]:
         total = RebuildReport()
-        shelves = yield from self._inventory()
-        for namespace, shelf in shelves.items():
+        inventory = yield from self._inventory()
+        for namespace, shelf in inventory.shelves.items():
             self._server.sadd(names.NAMESPACES, str(namespace))
             report = RebuildReport()
             yield from rebuild.rebuild(self._space(namespace), shelf, report)
@@ -86,14 +88,15 @@ class Chores:
         self._next_search = time.monotonic()  # what is neither an entry nor anybody's by now is an orphan
 
     def _search(self) -> Iterator[None]:
-        shelves = yield from self._inventory()
-        for namespace, shelf in shelves.items():
+        inventory = yield from self._inventory()
+        for namespace, shelf in inventory.shelves.items():
             total = 0
             for condemned in rebuild.condemn_orphans(self._space(namespace), shelf):
                 total += condemned
                 yield
             if total:
                 logger.info("%s: %d objects that nothing knows are condemned", namespace, total)
+        yield from self._sources.collect(inventory.sources)
 
 
 def ask_rebuild(server: Any) -> str:

@@ -19,6 +19,7 @@ from farm.coordinator.limits import CacheLimits
 from farm.coordinator.messages import Messages
 from farm.coordinator.outage import Outage
 from farm.coordinator.plans import PlanCare
+from farm.coordinator.sources import SourceCare
 from farm.coordinator.space import Space, hold
 from farm.coordinator.watch import Watch
 from farm.errors import FarmUnavailable
@@ -26,6 +27,7 @@ from farm.index import names
 from farm.index.index import Index
 from farm.index.leader import Leadership
 from farm.index.plans import Plans
+from farm.index.sources import SourceEpochs
 from farm.namespace import Namespace
 from farm.policy.limits import Limits
 
@@ -44,7 +46,10 @@ class Coordinator:
         self._leadership = Leadership(connection.server)
         self._watch = Watch(connection.server, names.WATCH)
         self._spaces: dict[Namespace, Space] = {}
-        self._chores = Chores(connection.server, connection.store, self._space)
+        sources = SourceCare(
+            SourceEpochs(connection.server), connection.store, self._all_indexes, self._settings.sweep_grace_seconds
+        )
+        self._chores = Chores(connection.server, connection.store, self._space, sources)
         self._leads = False
         self._outage = Outage()
         self._limits = CacheLimits(connection.store, environ, self._outage)
@@ -161,6 +166,9 @@ class Coordinator:
     def _all_spaces(self) -> list[Space]:
         found = sorted(Namespace.parse(name.decode()) for name in self._server.smembers(names.NAMESPACES))
         return [space for namespace in found if (space := self._space(namespace)).index.generation()]
+
+    def _all_indexes(self) -> list[Index]:
+        return [space.index for space in self._all_spaces()]
 
     def _space(self, namespace: Namespace) -> Space:
         if namespace not in self._spaces:

@@ -52,9 +52,9 @@ class ClaimCalls:
         reply = self.scripts.run("take", queue, worker, nonce, lease_ms, now_ms=self.now_ms)
         if reply[0] == b"empty":
             return Empty()
-        _, ref, token, attempt, request = reply
+        _, ref, token, attempt, request, sources = reply
         generation, _, key = ref.partition(b":")
-        return Taken(ClaimRef(int(generation), key, int(token)), int(attempt), request)
+        return Taken(ClaimRef(int(generation), key, int(token)), int(attempt), request, int(sources))
 
     def renew(self, claims: Sequence[ClaimRef], lease_ms: int) -> list[Renewal]:
         """Extend running claims; a lease that ended is still kept if nobody took the claim over.

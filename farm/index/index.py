@@ -48,6 +48,10 @@ class Index(JobCalls, ClaimCalls, UpkeepCalls):
         rows = self.server.zrange(f"{self.prefix}idle:{self.generation()}", 0, 0, withscores=True)
         return float(rows[0][1]) if rows else float("inf")
 
+    def source_epochs(self) -> set[int]:
+        """The epochs of sources that claims carry; a closed one that is not among them never will be."""
+        return {int(epoch) for epoch in self.server.hkeys(f"{self.prefix}sources")}
+
     def is_in_use(self) -> bool:
         """Whether there are jobs, or entries that some job may hold."""
         return bool(self.server.exists(f"{self.prefix}jobs", f"{self.prefix}generations"))

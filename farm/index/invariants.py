@@ -73,6 +73,13 @@ def claims_have_one_place(s: Snapshot) -> Iterator[str]:
             yield f"{_name(ref)} is {claim.state} with token {claim.token} and has {places[ref]} places"
 
 
+def sources_are_counted(s: Snapshot) -> Iterator[str]:
+    """An epoch of sources is kept exactly as long as claims carry it."""
+    carried = Counter(claim.sources for claim in s.claims.values() if claim.sources)
+    if carried != Counter(s.sources):
+        yield f"claims carry the epochs {dict(carried)}, counted are {s.sources}"
+
+
 def places_are_of_the_class(s: Snapshot) -> Iterator[str]:
     """A queued claim stands among those of its own class."""
     for queue in s.queues.values():
@@ -163,6 +170,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     interest_is_counted,
     claims_are_for_absent_keys,
     claims_have_one_place,
+    sources_are_counted,
     places_are_of_the_class,
     queued_claims_are_wanted,
     bytes_add_up,

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from farm.index.answers import batches, read_answers
-from farm.index.outcomes import Answer, Ended, Left, Membership, NotOpen, OtherMode, Over, UnknownJob
+from farm.index.outcomes import Answer, Ended, Left, Membership, NotOpen, OtherMode, Over, Stale, UnknownJob
 from farm.index.record import Record
 from farm.index.scripts import Scripts
+from farm.index.sources import SourceLease
 from farm.namespace import Namespace, bundle_path
 
 #: Whose keys a call asks for: the namespace's, or the job's own.
@@ -151,18 +152,29 @@ class JobCalls:
         return self._answers(self.scripts.run_many("acquire", calls, now_ms=self.now_ms) if calls else [])
 
     def claim(
-        self, who: Member, wants: Sequence[Want], nonce: str, scope: Scope = "shared"
-    ) -> list[Answer] | UnknownJob:
+        self,
+        who: Member,
+        wants: Sequence[Want],
+        nonce: str,
+        scope: Scope = "shared",
+        sources: SourceLease | None = None,
+    ) -> list[Answer] | UnknownJob | Stale:
         """Queue a compile for each key that is still absent; each batch is atomic.
 
         Safe to repeat with the same nonce: what this caller claimed is answered Claimed again.
+
+        Args:
+            sources: under which the sources that the requests name were put into the store; they stay as long as
+                the claims. None: the requests name none.
         """
-        head = (who.job, who.incarnation, who.member, who.lease_ms, who.floor, scope, nonce)
+        epoch, until_ms = (sources.epoch, sources.until_ms) if sources else (0, 0)
+        head = (who.job, who.incarnation, who.member, who.lease_ms, who.floor, scope, nonce, epoch, until_ms)
         calls = []
         for batch in batches(wants, 50):
             triples = [part for want in batch for part in (want.key, want.request, want.queue)]
             calls.append((*head, *triples))
-        return self._answers(self.scripts.run_many("claim", calls, now_ms=self.now_ms) if calls else [])
+        replies = self.scripts.run_many("claim", calls, now_ms=self.now_ms) if calls else []
+        return Stale() if any(reply[0] == b"stale" for reply in replies) else self._answers(replies)
 
     @staticmethod
     def _answers(replies: list[list[bytes]]) -> list[Answer] | UnknownJob:

@@ -16,6 +16,7 @@ private entries), ``key`` the 32 bytes of an operator's key, ``ref`` is ``g:key`
     w:ref            set     runs that wait for the claim                                becomes t:*
     t:ref:token      set     waiters of a finished claim that are still to be told       told
     told             list    ref:token of those sets, oldest first                       told
+    sources          hash    epoch of sources -> number of claims that carry it          last of them ends
     running          zset    ref -> deadline of the running claim (ms)                   publish, fail
     queue:NAME       zset    ref -> place in the fair order                              take
     f:ref            hash    error, expires_ms of a failure                              PEXPIRE
@@ -48,6 +49,7 @@ Farm-wide, under a tag of their own:
     watch            hash    when the last tick of a leader was, and which run of the server it saw
     chores           hash    chore (rebuild) -> id of the last ask, and of the last one done
     leader           hash    name, deadline_ms, term of the coordinator that leads       never
+    source_epoch     string  the epoch into which sources are put now                    never
     plans            zset    Celery-only submission -> when to look at it (ms)           hold over
     plan:id          hash    manifest, options, progress, answer of such a submission    PEXPIRE
 """

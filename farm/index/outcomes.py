@@ -107,6 +107,11 @@ class UnknownJob:
 
 
 @dataclass(frozen=True, slots=True)
+class Stale:
+    """The lease on the sources is over, and nothing more was claimed: put them again under a new one, then claim."""
+
+
+@dataclass(frozen=True, slots=True)
 class Over:
     """Somebody has ended this incarnation of the job on purpose: it is not brought back."""
 
@@ -136,6 +141,8 @@ class Taken:
     claim: ClaimRef
     attempt: int
     request: bytes
+    #: Epoch of the sources that the request names in the store; 0: it names none.
+    sources: int = 0
 
 
 @dataclass(frozen=True, slots=True)

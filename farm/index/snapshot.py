@@ -22,12 +22,13 @@ _CHUNK = 500
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A claim; ``token`` is None while it is queued."""
+    """A claim; ``token`` is None while it is queued, ``sources`` when its request names none in the store."""
 
     state: str
     token: int | None
     queue: str
     priority: int
+    sources: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,8 @@ class Snapshot:
     interest: dict[Ref, int]
     idle: dict[Ref, int]
     claims: dict[Ref, Claim]
+    #: Epoch of sources -> number of claims that carry it.
+    sources: dict[int, int]
     running: dict[Ref, int]
     #: Queue -> claim -> its place in the fair order.
     queues: dict[str, dict[Ref, int]]
@@ -134,6 +137,7 @@ def parse(namespace: Namespace, rows: Rows) -> Snapshot:
         interest={ref: int(count) for ref, count in _by_ref(kind(b"i"))},
         idle={ref: int(score) for ref, score in _by_ref(kind(b"idle"))},
         claims={_ref(name): _claim(row) for name, row in kind(b"c").items()},
+        sources={int(epoch): int(count) for epoch, count in single(b"sources").items()},
         running={_ref(name): int(score) for name, score in single(b"running").items()},
         queues={
             name.decode(): {_ref(ref): int(place) for ref, place in queue.items()}
@@ -169,7 +173,8 @@ def _ref(name: bytes) -> Ref:
 def _claim(row: Mapping[bytes, bytes]) -> Claim:
     token, priority = row.get(b"token"), int(row.get(b"priority", 0))
     state, queue = row.get(b"state", b"").decode(), row.get(b"queue", b"").decode()
-    return Claim(state, int(token) if token else None, queue, priority)
+    sources = row.get(b"sources")
+    return Claim(state, int(token) if token else None, queue, priority, int(sources) if sources else None)
 
 
 def _job(job: bytes, row: Mapping[bytes, bytes], members: Mapping[bytes, float]) -> Job:

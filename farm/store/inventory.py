@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from farm.errors import InputError
 from farm.namespace import BundleId, Namespace
+from farm.store.sourcepath import epoch_of
 from farm.store.store import Store
 
 _NAMESPACE_DEPTH = 2
@@ -25,12 +27,30 @@ class Shelf:
     largest_generation: int
 
 
-def take_inventory(store: Store) -> dict[Namespace, Shelf]:
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """All that is ours in a store."""
+
+    shelves: dict[Namespace, Shelf]
+    #: The paths of sources, by the epoch in which they were put.
+    sources: dict[int, list[str]]
+
+
+def take_inventory(store: Store) -> Inventory:
     """List the whole store once. Raises FarmUnavailable when it does not answer."""
+    paths = store.names()
+    sources: dict[int, list[str]] = defaultdict(list)
+    for path in paths:
+        if epoch := epoch_of(path):
+            sources[epoch].append(path)
+    return Inventory(_shelves(paths), dict(sources))
+
+
+def _shelves(paths: Iterable[str]) -> dict[Namespace, Shelf]:
     bundles: dict[Namespace, list[BundleId]] = defaultdict(list)
     leftovers: dict[Namespace, list[tuple[str, BundleId]]] = defaultdict(list)
     largest: dict[Namespace, int] = defaultdict(int)
-    for path in store.names():
+    for path in paths:
         parts = path.split("/", _NAMESPACE_DEPTH)
         namespace = _namespace(parts)
         if namespace is None:

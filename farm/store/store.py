@@ -3,7 +3,7 @@
 Layout, below the root that ``FARM_STORE_URL`` names (members and workers may mount it differently):
 
     farm.json                             whose store this is; written once
-    sources/<sha256>                      sources and include files, content addressed
+    sources/<sha256>-<epoch>              sources and include files, content addressed
     <cache>/<soc>/generations/<n>         marker: the namespace was purged up to generation n
     <cache>/<soc>/<generation>/<key>-<token>     a bundle
 """
@@ -21,6 +21,7 @@ from farm.namespace import Namespace
 from farm.store.errors import StoreDamaged, StoreMissing
 from farm.store.forked import HelperObjects, mark_used, must_use_helper
 from farm.store.objects import Objects, open_objects
+from farm.store.sourcepath import source_path
 
 #: Larger objects are no objects of ours: a bundle of the largest content that does not shrink fits.
 OBJECT_CAP_BYTES = (1 << 30) + (128 << 20)
@@ -119,30 +120,30 @@ class Store:
         except StoreMissing:
             raise StoreDamaged(f"{path} is there and is no file", fix="move what lies there") from None
 
-    def put_source(self, sha256: bytes, data: bytes) -> None:
-        """Put a source under its digest; a damaged object under that digest is replaced by the right bytes.
+    def put_source(self, sha256: bytes, epoch: int, data: bytes) -> None:
+        """Put a source under its digest and the epoch in force; damaged bytes there are replaced.
 
         Raises:
             InputError: the digest is not that of the bytes.
         """
         if hashlib.sha256(data).digest() != sha256:
             raise InputError(f"source {sha256.hex()}: the digest is not that of its {len(data)} bytes")
-        path = _source_path(sha256)
+        path = source_path(sha256, epoch)
         if self._objects.create(path, data):
             return
         try:
-            self.get_source(sha256)
+            self.get_source(sha256, epoch)
         except StoreDamaged:
             self._objects.replace(path, data)
 
-    def get_source(self, sha256: bytes) -> bytes:
-        """Read a source by its digest.
+    def get_source(self, sha256: bytes, epoch: int) -> bytes:
+        """Read a source by its digest and the epoch in which it was put.
 
         Raises:
             StoreMissing: it was never put, or was removed; the submitter puts it again.
             StoreDamaged: the bytes are not those of the digest; putting it again mends it.
         """
-        data = self.get(_source_path(sha256))
+        data = self.get(source_path(sha256, epoch))
         if hashlib.sha256(data).digest() != sha256:
             raise StoreDamaged(
                 f"store {self.url}: source {sha256.hex()} is damaged", fix="submit again: it is then replaced"
@@ -244,7 +245,3 @@ def _checked(path: str) -> str:
             fix="a path is relative; each part is letters, digits and . _ + @ = -, not beginning with . or -",
         )
     return path
-
-
-def _source_path(sha256: bytes) -> str:
-    return f"sources/{sha256.hex()}"

@@ -264,7 +264,8 @@ def test_what_is_not_the_farms_is_never_touched(tmp_path: Path) -> None:
         foreign = [
             "README", "default/notes.txt", "default/test-soc/1/README", "default/test-soc/1/deep/er/file",
             f"default/test-soc/01/{name}", f"default/test-soc/1/{name}.bak", "default/test-soc/generations/x",
-            f"team/farm/default/soc/1/{name}", f"default/test-soc/0/{name}", f"default/test-soc/1/{'AB' * 32}-17",
+            f"team/farm/default/soc/1/{name}", f"default/test-soc/00/{name}", f"default/test-soc/1/{'AB' * 32}-17",
+            f"sources/{'ab' * 32}", f"sources/{'ab' * 32}-5/a", f"sources/{'AB' * 32}-5", "sources/op.cu",
         ]  # fmt: skip
         for path in [*(kit.store / each for each in foreign), outside / "1" / name, outside / name]:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -277,6 +278,10 @@ def test_what_is_not_the_farms_is_never_touched(tmp_path: Path) -> None:
         orphan.write_text("a worker that died between putting and publishing")
         leftover = orphan.with_name(f"{'ef' * 32}-1700000000000001#1")
         leftover.write_text("a worker that died while putting")
+        old_sources = [kit.store / "sources" / f"{'cd' * 32}-{end}" for end in ("5", "5#1")]
+        for path in old_sources:
+            path.write_text("of an epoch that ended long ago")
+        kit.redis().set("opfarm:{farm}:source_epoch", 1000)
         kit.redis().sadd("opfarm:{farm}:namespaces", "default/test-soc")
         kit.index().open(1)
         start_leader(kit)
@@ -286,6 +291,8 @@ def test_what_is_not_the_farms_is_never_touched(tmp_path: Path) -> None:
         until(lambda: not orphan.exists() and not leftover.exists(), 25, "orphans go")
         limits = kit.store / "default" / "op_cache.ini"  # the farm's own, made where there is none
         until(limits.exists, what="the coordinator has made it")
+        ask_rebuild(kit.redis())  # the next search comes after it
+        until(lambda: not any(path.exists() for path in old_sources), 25, "sources that no claim can name go")
         time.sleep(0.5)
         assert tree(tmp_path, kit) == before | {str(limits): limits.read_text()}
 

@@ -81,9 +81,9 @@ def test_child_reads_and_writes(store: Store) -> None:
 def test_everything_else_works_in_a_child(store: Store) -> None:
     def work() -> list[object]:
         digest = hashlib.sha256(b"source").digest()
-        store.put_source(digest, b"source")
+        store.put_source(digest, 1, b"source")
         store.self_test()
-        return [store.get_source(digest), store.write_identity(FarmIdentity("f", 1)).farm_id]
+        return [store.get_source(digest, 1), store.write_identity(FarmIdentity("f", 1)).farm_id]
 
     assert in_child(work) == "[b'source', 'f']"
 

@@ -18,6 +18,7 @@ from farm.index.claims import RetryRules
 from farm.index.index import Index
 from farm.index.jobs import Member, Want, as_member
 from farm.index.outcomes import Answer, Claimed, Hit, Joined, Membership, Refused, Taken
+from farm.index.sources import SourceEpochs, SourceLease
 from farm.namespace import Namespace, bundle_path
 from farm.request.key import key
 from farm.request.model import Request
@@ -66,10 +67,12 @@ class Bench:
             send=lambda namespace, queue: self.sent.append((str(namespace), queue)),
         )
 
-    def claim(self, asked: Request, *, lie: Request | None = None, inline: bool = True) -> bytes:
+    def claim(
+        self, asked: Request, *, lie: Request | None = None, inline: bool = True, sources: SourceLease | None = None
+    ) -> bytes:
         name = key(asked, ShellToolchain.fingerprint)
         want = Want(name, pack(lie or asked, lambda blob: inline), QUEUE)
-        answers = self.index.claim(self.who, [want], "nonce")
+        answers = self.index.claim(self.who, [want], "nonce", sources=sources)
         assert isinstance(answers, list) and isinstance(answers[0], Claimed | Joined)
         return name
 
@@ -144,10 +147,13 @@ def test_a_worker_in_trouble_reports_it_and_then_rests(bench: Bench) -> None:
 def test_a_source_that_travelled_through_the_store(bench: Bench) -> None:
     asked = shell("echo code > $OUT/a.o")
     assert asked.source.main.data is not None
-    bench.store.put_source(asked.source.main.sha256, asked.source.main.data)
-    name = bench.claim(asked, inline=False)
+    lease = SourceEpochs(bench.redis).lease()
+    bench.store.put_source(asked.source.main.sha256, lease.epoch, asked.source.main.data)
+    name = bench.claim(asked, inline=False, sources=lease)
+    assert bench.index.source_epochs() == {lease.epoch}
     bench.serve()
     assert isinstance(bench.ask(name), Hit)
+    assert bench.index.source_epochs() == set()
 
 
 def test_a_source_that_is_not_in_the_store_is_tried_again_and_then_told(bench: Bench) -> None:

@@ -15,6 +15,7 @@ from farm.index.outcomes import Failure
 from farm.index.plans import Plans
 from farm.index.registry import Offer, Registry, Worker
 from farm.index.scripts import source
+from farm.index.sources import SourceEpochs
 from farm.namespace import BundleId
 from tests.lua.world import QUEUE, RULES, World, key, keys
 
@@ -165,6 +166,9 @@ def tour(world: World) -> None:
     plans = Plans(world.redis)
     plans.scripts = world.scripts
     plans.begin("task", {"version": 1}, {}, 1000)
+    epochs = SourceEpochs(world.redis)
+    epochs.scripts = world.scripts
+    epochs.lease()
     registry = Registry(world.redis)
     registry.scripts = world.scripts
     registry.register(Worker("w", "host", 1, 2, (QUEUE,)), [Offer("host", "a" * 64, "1")], 1000)

@@ -39,6 +39,7 @@ BREAKS: dict[str, tuple[Break, set[str]]] = {
         lambda r, p, w: r.hset(f"{p}c:1:".encode() + key(2), "priority", 2),
         {"places_are_of_the_class"},
     ),
+    "sources that no claim carries are kept": (lambda r, p, w: r.hset(f"{p}sources", 7, 1), {"sources_are_counted"}),
     "a place without a claim": (lambda r, p, w: r.zadd(f"{p}running", {REF: 1}), {"claims_have_one_place"}),
     "a queued claim with a token": (
         lambda r, p, w: r.hset(f"{p}c:1:".encode() + key(2), "token", 1),

@@ -10,8 +10,9 @@ from functools import partial
 from typing import Any
 
 from farm.index.jobs import Holding, Member, Scope, Want
-from farm.index.outcomes import Failure, Hit, Membership, Over, Taken, UnknownJob
+from farm.index.outcomes import Failure, Hit, Membership, Over, Stale, Taken, UnknownJob
 from farm.index.record import ClaimRef
+from farm.index.sources import SourceLease
 from farm.namespace import PRIVATE_GENERATION
 from tests.lua.world import CLAIM_LEASE, LEASE, QUEUE, RULES, World, key, record_of
 
@@ -55,7 +56,7 @@ class Walk:
         return [hashlib.sha256(k + who.run.encode()).digest() for k in some], "private"
 
     def rely(self, who: Member, wanted: list[bytes], answers: Any) -> None:
-        if isinstance(answers, UnknownJob):
+        if isinstance(answers, UnknownJob | Stale):
             return
         for k, answer in zip(wanted, answers, strict=True):
             if isinstance(answer, Hit):
@@ -71,11 +72,17 @@ class Walk:
             wanted, scope = self.some_keys(who)
             self.rely(who, wanted, self.index.acquire(who, wanted, scope))
 
+    def lease(self) -> SourceLease | None:
+        """Of some epoch, on time or too late; or no sources in the store."""
+        late = self.random.choice([-1, 0, 1, 1000])
+        lease = SourceLease(self.random.randint(1, 3), (self.index.now_ms or 0) + late)
+        return self.random.choice([lease, None])
+
     def claim(self) -> None:
         if who := self.some_member():
             wanted, scope = self.some_keys(who)
             wants, nonce = [Want(k, b"request", QUEUE) for k in wanted], self.random.choice(["n1", "n2"])
-            self.rely(who, wanted, self.index.claim(who, wants, nonce, scope))
+            self.rely(who, wanted, self.index.claim(who, wants, nonce, scope, self.lease()))
 
     def dropped(self) -> set[tuple[bytes, int, int]]:
         sent = (arguments for name, arguments in self.world.scripts.sent if name == "drop")

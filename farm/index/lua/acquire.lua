@@ -8,7 +8,7 @@
   ARGV[6] scope          str   'shared', or 'private': the keys are the job's own, and go with it
   ARGV[7...] key         bytes at most 500
   ARGV[last] now_ms      int?  empty in production: the server's clock
-  BUILDS j:job m:job jobs map:run e:g dropped:g i:g idle:g c:ref w:ref f:ref queue:NAME running tombs
+  BUILDS j:job m:job jobs map:run e:g dropped:g i:g idle:g c:ref w:ref f:ref queue:NAME running tombs sources
   RETURNS {'ok', states, {payload, ...}, generations} | {'unknown'}
 ]]
 --@include base

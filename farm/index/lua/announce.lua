@@ -12,7 +12,7 @@
                                at most 250
   ARGV[last] now_ms      int?  empty in production: the server's clock
   BUILDS j:job m:job jobs map:run g:run x:run e:g dropped:g i:g idle:g f:ref tombs deleting generations c:ref w:ref
-         t:ref:token told queue:NAME running near:g
+         t:ref:token told queue:NAME running near:g sources
   RETURNS {'ok', {record in force, ...}} | {'unknown', incarnation} | {'not_open'} | {'over', how and by whom}
           another record than the caller's: switch to it; empty: not restored, ask for the key again
 ]]

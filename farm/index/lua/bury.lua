@@ -2,7 +2,7 @@
   KEYS[1] meta           hash
   ARGV[1] limit          int   keys a call
   ARGV[2] now_ms         int?  empty in production: the server's clock
-  BUILDS graves g:run i:g e:g dropped:g idle:g c:ref w:ref queue:NAME running tombs
+  BUILDS graves g:run i:g e:g dropped:g idle:g c:ref w:ref queue:NAME running tombs sources
   RETURNS how many graveyards are left
 ]]
 --@include base

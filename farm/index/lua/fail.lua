@@ -12,7 +12,7 @@
   ARGV[8] keep_ms        int   how long those who waited may still ask: one job lease
   ARGV[9] max_attempts   int
   ARGV[10] now_ms        int?  empty in production: the server's clock
-  BUILDS c:ref w:ref t:ref:token told running queue:NAME f:ref i:g
+  BUILDS c:ref w:ref t:ref:token told running queue:NAME f:ref i:g sources
   RETURNS {'requeued', queue} | {'failed'} | {'removed'} | {'lost'}
 ]]
 --@include base

@@ -8,6 +8,7 @@
   ARGV[6] near_row       bytes for explain: of the type and tensors
   ARGV[7] now_ms         int?  empty in production: the server's clock
   BUILDS c:ref w:ref t:ref:token told running queue:NAME e:g dropped:g i:g idle:g f:ref tombs generations near:g
+         sources
   RETURNS 'published' | 'lost' (the path is condemned unless it is the entry's)
 ]]
 --@include base

@@ -4,7 +4,7 @@
   ARGV[2] keep_ms        int   one job lease, see fail
   ARGV[3] max_attempts   int
   ARGV[4] now_ms         int?  empty in production: the server's clock
-  BUILDS running c:ref w:ref t:ref:token told queue:NAME f:ref i:g
+  BUILDS running c:ref w:ref t:ref:token told queue:NAME f:ref i:g sources
   RETURNS {queue, ...}: one for each claim queued again
 ]]
 --@include base

@@ -6,7 +6,7 @@
   ARGV[4] lease_ms       int
   ARGV[5] now_ms         int?  empty in production: the server's clock
   BUILDS queue:NAME c:ref d:nonce running
-  RETURNS {'taken', ref, token, attempt, request} | {'empty'}
+  RETURNS {'taken', ref, token, attempt, request, epoch of its sources or 0} | {'empty'}
 ]]
 --@include base
 --@include queue
@@ -19,9 +19,9 @@ local NONCE_TTL_MS = 600000
 local before = redis.call('GET', P .. 'd:' .. nonce)
 if before then
   local token, ref = string.match(before, '^(%d+) (.*)$')
-  local row = redis.call('HMGET', P .. 'c:' .. ref, 'token', 'attempt', 'request')
+  local row = redis.call('HMGET', P .. 'c:' .. ref, 'token', 'attempt', 'request', 'sources')
   if row[1] == token then
-    return { 'taken', ref, token, row[2] + 1, row[3] }
+    return { 'taken', ref, token, row[2] + 1, row[3], row[4] or '0' }
   end
   return { 'empty' }
 end
@@ -33,5 +33,5 @@ if not ref then
 end
 redis.call('HSET', P .. 'c:' .. ref, 'state', 'running', 'token', token, 'worker', worker, 'taken_ms', text(now))
 redis.call('ZADD', P .. 'running', now + tonumber(lease_ms), ref)
-local row = redis.call('HMGET', P .. 'c:' .. ref, 'attempt', 'request')
-return { 'taken', ref, token, row[1] + 1, row[2] }
+local row = redis.call('HMGET', P .. 'c:' .. ref, 'attempt', 'request', 'sources')
+return { 'taken', ref, token, row[1] + 1, row[2], row[3] or '0' }

@@ -73,30 +73,30 @@ def test_sources_are_addressed_and_checked_by_content(local: Store, folder: Path
     data = b"__global__ void k() {}"
     digest = hashlib.sha256(data).digest()
     with pytest.raises(StoreMissing):
-        local.get_source(digest)
-    local.put_source(digest, data)
-    local.put_source(digest, data)
-    assert local.get_source(digest) == data
-    assert everything_below(folder) == {f"sources/{digest.hex()}": data}
+        local.get_source(digest, 7)
+    local.put_source(digest, 7, data)
+    local.put_source(digest, 7, data)
+    assert local.get_source(digest, 7) == data
+    assert everything_below(folder) == {f"sources/{digest.hex()}-7": data}
 
 
 def test_source_with_a_false_digest_is_not_put(local: Store, folder: Path) -> None:
     with pytest.raises(InputError, match="digest"):
-        local.put_source(b"\0" * 32, b"data")
+        local.put_source(b"\0" * 32, 7, b"data")
     assert everything_below(folder) == {}
 
 
 @pytest.mark.parametrize("damage", [b"", b"zzzz", b"dat"])
 def test_a_damaged_source_is_told_and_mended_by_putting_it_again(local: Store, folder: Path, damage: bytes) -> None:
     digest = hashlib.sha256(b"data").digest()
-    local.put_source(digest, b"data")
-    lies_at = folder / "sources" / digest.hex()
+    local.put_source(digest, 7, b"data")
+    lies_at = folder / "sources" / f"{digest.hex()}-7"
     lies_at.unlink()
     lies_at.write_bytes(damage)
     with pytest.raises(StoreDamaged, match=digest.hex()):
-        local.get_source(digest)
-    local.put_source(digest, b"data")
-    assert local.get_source(digest) == b"data"
+        local.get_source(digest, 7)
+    local.put_source(digest, 7, b"data")
+    assert local.get_source(digest, 7) == b"data"
 
 
 def test_an_object_too_large_to_be_ours_is_not_read(local: Store, folder: Path) -> None:
@@ -165,7 +165,7 @@ def test_foreign_files_are_not_touched(local: Store, folder: Path) -> None:
     local.put(PATH, b"x")
     local.self_test()
     with pytest.raises(FarmUnavailable):
-        local.put_source(hashlib.sha256(b"x").digest(), b"x")
+        local.put_source(hashlib.sha256(b"x").digest(), 7, b"x")
     assert everything_below(folder) == foreign | {PATH: b"x"}
 
 

@@ -102,7 +102,12 @@ local function enter(g, key, record, near_row)
   end
 end
 
+-- A claim that ends lets go of the sources it was made with.
 local function remove_claim(ref, queue)
+  local epoch = redis.call('HGET', P .. 'c:' .. ref, 'sources')
+  if epoch and redis.call('HINCRBY', P .. 'sources', epoch, -1) < 1 then
+    redis.call('HDEL', P .. 'sources', epoch)
+  end
   redis.call('ZREM', P .. 'queue:' .. queue, ref)
   redis.call('ZREM', P .. 'running', ref)
   redis.call('UNLINK', P .. 'c:' .. ref, P .. 'w:' .. ref)
