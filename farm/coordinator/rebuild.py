@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from farm.client.proof import prove
 from farm.coordinator.space import CHUNK, Space, hold
-from farm.errors import FarmError
+from farm.errors import FarmError, FarmUnavailable
 from farm.failpoint import reach
 from farm.index.record import Record
 from farm.namespace import PRIVATE_GENERATION, BundleId
@@ -63,12 +63,18 @@ def _unknown(space: Space, chunk: Sequence[BundleId]) -> list[BundleId]:
 
 
 def _record(space: Space, found: BundleId, report: RebuildReport) -> tuple[BundleId, Record] | None:
-    """The record of a bundle that proves itself; a damaged one is left to the search for orphans."""
+    """The record of a bundle that proves itself; a damaged one is left to the search for orphans.
+
+    Raises:
+        FarmUnavailable: the store does not answer. That says nothing of the bundle: the rebuild begins anew.
+    """
     path = found.path(space.index.namespace)
     try:
         return found, prove(space.store.get(path), found.key, found.token).record
     except StoreMissing:
         return None
+    except FarmUnavailable:
+        raise
     except FarmError as error:
         report.damaged.append(f"{path}: {error.message}")
         return None
