@@ -22,6 +22,7 @@ from functools import partial
 from redis.exceptions import RedisError
 
 from farm.errors import FarmError, InputError
+from farm.failpoint import reach
 from farm.index.claims import RetryRules
 from farm.index.index import Index
 from farm.index.outcomes import Empty, Failure, Requeued, Taken
@@ -85,6 +86,7 @@ class Compiler:
             return
         if isinstance(taken, Empty):
             return
+        reach("take.after_take")
         try:
             with self.leases.hold(index, taken.claim) as stop:
                 result = self._attempt(namespace, taken, self.toolchains[queue], stop)
@@ -127,6 +129,7 @@ class Compiler:
         result = runner.compile(complete, toolchain, self.area, self.limits, stop)
         if isinstance(result, Failure):
             return self._signed(result, toolchain)
+        reach("compile.after_compile")
         return self._stored(namespace, taken, request, toolchain, result, started)
 
     def _source(self, epoch: int, sha256: bytes) -> bytes:
@@ -155,6 +158,7 @@ class Compiler:
         data = pack(Bundle(claim.key, result.files, taken.request, provenance))
         path = bundle_path(namespace, claim.generation, claim.key, claim.token)
         self.store_patience.call(partial(self.store.put, path, data), "write to the store")
+        reach("store.after_put")
         return Record(
             token=claim.token,
             stored_bytes=len(data),
@@ -176,6 +180,7 @@ class Compiler:
         claim, call = taken.claim, self.patience.call
         if isinstance(result, Record):  # also when it was to stop: the work is done, and the index decides
             call(partial(index.publish, claim, result), "publish")
+            reach("publish.after_publish")
         elif stop.reason == "lost":
             return
         elif stop.reason == "shutdown":

@@ -19,6 +19,7 @@ from farm.client.ask import Ask
 from farm.client.connection import public
 from farm.client.part import Part
 from farm.errors import FarmUnavailable
+from farm.failpoint import reach
 from farm.index.jobs import Scope, Want
 from farm.index.outcomes import Answer, Claimed, Stale
 from farm.request.model import Blob
@@ -64,6 +65,7 @@ class Claiming:
         wants = [Want(ask.key, pack(ask.request, self._inline), ask.offer.queue) for ask in asks]
         blobs, self._through_store = self._through_store, {}
         answers = self._claim(part, wants, asks[0].scope, blobs)
+        reach("claim.after_claim")
         owed = Counter(want.queue for want, answer in zip(wants, answers, strict=True) if isinstance(answer, Claimed))
         self.send(part, owed)
         return answers
@@ -75,6 +77,7 @@ class Claiming:
             lease = part.source_lease() if blobs else None
             if lease:
                 self._store_sources(lease.epoch, blobs)
+                reach("claim.after_sources")
             answers = part.claim(wants, nonce, scope, lease)
             if not isinstance(answers, Stale):
                 return answers

@@ -17,6 +17,7 @@ from farm.client.part import Part
 from farm.client.results import Progress, Result, count
 from farm.client.tending import Tending
 from farm.errors import FarmUnavailable, JobEnded
+from farm.failpoint import reach
 from farm.index.jobs import Holding, Scope
 from farm.index.outcomes import Absent, Answer, Claimed, Failure, Hit, Joined, Refused
 from farm.store.errors import StoreDamaged, StoreMissing
@@ -124,6 +125,7 @@ class Compilation:
 
     def _resolve_in(self, part: Part, scope: Scope, group: Sequence[Ask], pool: ThreadPoolExecutor) -> None:
         answers = part.acquire([ask.key for ask in group], scope)
+        reach("acquire.after_acquire")
         self._use(part, group, answers)
         absent = []
         for ask, answer in zip(group, answers, strict=True):

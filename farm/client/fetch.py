@@ -8,6 +8,7 @@ from typing import Protocol
 
 from farm.client.folder import KernelFolder
 from farm.client.nodeuse import NodeUse
+from farm.failpoint import reach
 from farm.index.jobs import Holding
 from farm.namespace import Namespace, bundle_path
 from farm.store.bundle import unpack
@@ -65,6 +66,7 @@ class Fetcher:
             files = folder.present(held.key, record.sha256)
             if files is None:
                 data = self._store.get(bundle_path(namespace, held.generation, held.key, record.token))
+                reach("fetch.after_get")
                 bundle = unpack(data, key=held.key, sha256=record.sha256, stored_bytes=record.stored_bytes)
                 files = folder.unpack(bundle, record.sha256)
         return files

@@ -12,6 +12,7 @@ from typing import Literal, TypeVar, cast
 
 from farm.client.link import Link
 from farm.errors import FarmError, FarmUnavailable, InputError, JobEnded
+from farm.failpoint import reach
 from farm.index import names
 from farm.index.index import Index
 from farm.index.jobs import Holding, Member, Scope, Want, as_member
@@ -59,6 +60,7 @@ class Part:
         match answer:
             case Membership():
                 self.who = as_member(self.who, answer)
+                reach("join.after_join")
             case OtherMode(mode):
                 raise InputError(
                     f"job {self.who.job} runs with mode {mode}; this member asked for {self.who.mode}",
@@ -161,6 +163,7 @@ class Part:
                 holdings = list(self.held.values())
                 answer = self._link.call(partial(self.index.announce, self.who, holdings))
                 if isinstance(answer, list):
+                    reach("announce.after_announce")
                     break
                 if isinstance(answer, NotOpen):
                     self._open()
