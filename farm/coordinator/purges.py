@@ -22,7 +22,8 @@ def serve(space: Space) -> PurgeReport | None:
 
     The marker is written before the index is raised: whoever finds the index empty opens the namespace at the
     largest marker, so a purge that was promised is never undone. A leader that dies in between leaves a number
-    unused, or requests that the next one answers with the same generation.
+    unused, or requests that the next one answers with the same generation. A namespace that the server lost in
+    between is not opened here, but by whoever finds it so.
     """
     index = space.index
     waiting, answerable = index.purge_queue()
@@ -38,6 +39,8 @@ def serve(space: Space) -> PurgeReport | None:
     while True:
         raised = index.raise_to(generation, CHUNK)
         reach("purge.after_raise")
+        if not raised.generation:
+            return None
         answered += raised.answered
         if not raised.left or not raised.answered:
             write_report(index, raised.generation)

@@ -40,7 +40,7 @@ class NoJob:
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """The generation in force after a raise, how many requests it answered, and 1 if it answers more, else 0."""
+    """The generation in force after a raise (0: not open), how many requests it answered, and 1 if it answers more."""
 
     generation: int
     answered: int

@@ -125,6 +125,16 @@ def test_wake_sends_what_waits_at_most_once_a_while(world: World) -> None:
     world.resend_unchanged("wake")
 
 
+def test_a_key_that_is_named_twice_is_one_claim_and_takes_one_turn(world: World) -> None:
+    first, second = world.join("first"), world.join("second")
+    assert kinds(world.claim(first, key(1), key(1), key(1), key(2))) == "CCCC"
+    world.claim(second, key(3), key(4))
+    turns = [world.take(f"t{n}").claim.key for n in range(4)]
+    assert {*turns[:2]} == {key(1), key(3)}
+    assert {*turns[2:]} == {key(2), key(4)}
+    assert world.rows()[b"meta"][b"misses"] == b"4"
+
+
 def test_a_claim_of_a_job_that_is_gone_is_unknown(world: World) -> None:
     who = replace(world.join(), incarnation=1)
     with world.unchanged():

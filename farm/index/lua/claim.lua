@@ -39,20 +39,24 @@ end
 local states, payloads, generations = resolve(job, run, floor, scope, keys)
 local priority = redis.call('HGET', P .. 'j:' .. job, 'priority')
 
+-- A key that is named twice is one claim.
+local made = {}
 for n, key in ipairs(keys) do
   local ref = ref_of(generations[n], key)
-  if states[n] == 'a' then
+  if states[n] == 'a' and not made[ref] then
+    made[ref] = true
     redis.call('HSET', P .. 'c:' .. ref, 'state', 'queued', 'attempt', 0, 'nonce', nonce, 'queue', queues[n],
       'priority', priority, 'request', requests[n], 'job', job, 'queued_ms', text(now))
-    if sources ~= '0' and redis.call('HSETNX', P .. 'c:' .. ref, 'sources', sources) == 1 then
+    if sources ~= '0' then
+      redis.call('HSET', P .. 'c:' .. ref, 'sources', sources)
       redis.call('HINCRBY', P .. 'sources', sources, 1)
     end
     redis.call('SADD', P .. 'w:' .. ref, run)
     add_interest(generations[n], key, run)
     stand_in_line(queues[n], ref, job, priority)
     redis.call('HINCRBY', KEYS[1], 'misses', 1)
-    states[n] = 'c'
-  elseif states[n] == 'j' and redis.call('HGET', P .. 'c:' .. ref, 'nonce') == nonce then
+  end
+  if states[n] == 'a' or states[n] == 'j' and redis.call('HGET', P .. 'c:' .. ref, 'nonce') == nonce then
     states[n] = 'c'
   end
 end

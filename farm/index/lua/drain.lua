@@ -3,7 +3,7 @@
   ARGV[1] limit          int   entries a call
   ARGV[2] now_ms         int?  empty in production: the server's clock
   BUILDS generations e:g idle:g tombs near:g
-  RETURNS entries condemned; 0 when none is left, or a hundred generations on end had none
+  RETURNS entries condemned; 0 when none is left, a hundred generations on end had none, or it is not open
 ]]
 --@include base
 --@include interest
@@ -32,7 +32,7 @@ local function drain(g, room)
   return #keys
 end
 
-if entries_are_held() then
+if entries_are_held() or not current_generation() then
   return 0
 end
 local done, after = 0, redis.call('HGET', KEYS[1], 'drained_upto') or '0'

@@ -29,11 +29,11 @@ local function is_due()
   return true
 end
 
+local g = current_generation()
 -- Ageing that was just switched on finds no times of use: everyone's idleness starts then.
-if entries_are_held() or since > oldest or not is_due() then
+if not g or entries_are_held() or since > oldest or not is_due() then
   return { 0, 0, bytes }
 end
-local g = current_generation()
 local before, gone = bytes, {}
 local idle = redis.call('ZRANGEBYSCORE', P .. 'idle:' .. g, '-inf', oldest, 'LIMIT', 0, limit)
 for _, key in ipairs(idle) do

@@ -4,7 +4,7 @@
   ARGV[2] limit          int   requests answered a call
   ARGV[3] now_ms         int?  empty in production: the server's clock
   BUILDS purges asked:request j:job n:run e:g idle:g purge_log
-  RETURNS {generation in force, requests answered, 1 if this purge answers more of them, else 0}
+  RETURNS {generation in force (0: it is not open), requests answered, 1 if this purge answers more of them, else 0}
 ]]
 --@include base
 --@include hold
@@ -36,7 +36,11 @@ local function answer(request, job, incarnation)
   end
 end
 
+-- Its meta was lost meanwhile: it is opened at the largest marker, which this one need not be.
 local current = current_generation()
+if not current then
+  return { '0', 0, 0 }
+end
 if tonumber(current) < tonumber(generation) then
   open_generation(current)
   current = generation
