@@ -22,7 +22,7 @@ from obstore.store import LocalStore, MemoryStore, S3Store
 from farm.errors import FarmError, FarmUnavailable, InputError
 from farm.store.disk import FULL, disk_full
 from farm.store.errors import StoreDamaged, StoreMissing
-from farm.store.tree import files_below
+from farm.store.tree import files_below, look_again
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig
@@ -189,6 +189,8 @@ class _FolderObjects(_ObstoreObjects):
     def get(self, path: str, at_most_bytes: int) -> bytes:
         try:
             return super().get(path, at_most_bytes)
+        except StoreMissing:
+            look_again(self._root, path)
         except FarmUnavailable as error:
             if f"os error {errno.ESTALE}" not in error.message:
                 raise

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
 
 
 def files_below(root: Path) -> Iterator[str]:
@@ -32,3 +33,14 @@ def files_below(root: Path) -> Iterator[str]:
                     folders.append(f"{folder}{row.name}/")
                 elif row.is_file(follow_symlinks=False):
                     yield f"{folder}{row.name}"
+
+
+def look_again(root: Path, path: str) -> None:
+    """Read each folder above a path that was not found.
+
+    A network filesystem remembers for up to a minute that a name was not there, also one that has been made since;
+    opening its folder has it ask the server.
+    """
+    for parent in reversed(PurePosixPath(path).parents):
+        with suppress(OSError), os.scandir(root / parent) as rows:
+            next(rows, None)
