@@ -22,8 +22,8 @@ help: ## show this list
 demo: venv ## start a farm here, compile C++ and CUDA operators twice, show cold against warm
 	@$(BIN)/python deploy/demo.py
 
-test: venv ## run all tests, six at a time, long ones first (some minutes)
-	@$(BIN)/python -m pytest -q -n 6 --dist loadfile --no-loadscope-reorder
+test: venv ## run all tests, four at a time, long ones first (some minutes)
+	@$(BIN)/python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder
 
 check: lint ## everything that reads the code: lint, types, layers, the compose file
 	@$(BIN)/mypy --no-error-summary

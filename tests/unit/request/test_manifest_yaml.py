@@ -115,9 +115,9 @@ def test_tags_are_refused(refused: Any, tagged: str) -> None:
 def test_a_billion_laughs_are_refused_quickly(refused: Any) -> None:
     lines = ["    attrs:", "      l0: &l0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
     lines += [f"      l{at}: &l{at} [{', '.join([f'*l{at - 1}'] * 9)}]" for at in range(1, 30)]
-    begun = time.monotonic()
+    begun = time.process_time()
     line = refused(HEAD + "\n".join(lines) + "\n", "ops.yaml")
-    assert time.monotonic() - begun < 1
+    assert time.process_time() - begun < 1
     assert "operator 'add': field attrs.l" in line
     assert "aliases repeat too much" in line
 
