@@ -14,6 +14,7 @@ import pytest
 
 from farm.index.outcomes import Failure
 from farm.request import manifest
+from farm.request.job_options import JobOptions
 from farm.request.model import Request, Source
 from farm.request.options import resolve
 from farm.settings import Settings
@@ -366,3 +367,16 @@ def test_a_farm_compiles_once_and_the_worker_loads_no_compiler(tmp_path: Path) -
         assert "sm_90" in json.dumps(wrong["error"])
         for process in kit.processes:
             assert "libnvrtc" not in Path(f"/proc/{process.pid}/maps").read_text()
+
+
+def test_debug_options_reach_the_compiler(toolchain: CudaToolchain, area: ScratchArea) -> None:
+    def sections(**options: Any) -> tuple[bool, bool]:
+        """Whether the PTX has line information, and whether it was made for a debugger."""
+        asked = replace(ask(FAST), job_options=JobOptions(private="j@1", **options))
+        ptx = made(toolchain, area, asked)["kernel.ptx"]
+        return b"\t.loc\t" in ptx, b".target sm_80, debug" in ptx
+
+    assert sections() == sections(op_debug_level=3) == sections(op_debug_config=("oom",)) == (False, False)
+    assert sections(op_debug_level=1) == sections(op_debug_config=("ccec_g",)) == (True, False)
+    assert sections(op_debug_level=2)[1]
+    assert sections(op_debug_config=("ccec_O0",))[1]

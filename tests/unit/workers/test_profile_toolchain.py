@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from farm.index.outcomes import Failure
+from farm.request.job_options import JobOptions
 from farm.request.key import key
 from farm.request.model import Request
 from farm.settings import Settings
@@ -126,6 +128,19 @@ def test_options_come_last_where_no_place_is_named(place: Place, tmp_path: Path)
     place.edit(' "{options}",', "")
     toolchain = place.toolchain()
     assert command(toolchain, ask(toolchain, level=0), tmp_path).argv[-2:] == ("{json}", "-O0")
+
+
+def test_the_jobs_options_have_places_and_what_it_does_not_give_is_left_out(place: Place, tmp_path: Path) -> None:
+    place.edit('"{{json}}"]', '"--debug={op_debug_level}", "--dump={op_debug_config}", "--cores={aicore_num}"]')
+    place.edit('V = "2.7.1"', 'V = "2.7.1", CORES = "{cube_core_num}/{vector_core_num}"')
+    toolchain = place.toolchain()
+    plain = command(toolchain, ask(toolchain), tmp_path)
+    assert plain.argv[-1:] == ("--debug=0",)
+    assert plain.env["CORES"] == "/"
+    options = JobOptions(private="job@1", op_debug_level=2, op_debug_config=("oom", "ccec_g"), aicore_num=(8, 16))
+    told = command(toolchain, replace(ask(toolchain), job_options=options), tmp_path)
+    assert told.argv[-3:] == ("--debug=2", "--dump=oom,ccec_g", "--cores=8|16")
+    assert told.env["CORES"] == "8/16"
 
 
 def test_a_request_that_the_command_line_has_no_place_for(place: Place, tmp_path: Path) -> None:
