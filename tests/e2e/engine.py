@@ -52,9 +52,11 @@ def make_ready() -> None:
     Raises:
         Unable: not root, no apt-get, or it does not work.
     """
-    missing = sorted({package for command, package in NEEDED.items() if shutil.which(command) is None})
     if os.geteuid() != 0:
         raise Unable("an engine needs root")
+    # Where Debian puts an engine; a caller's path may lack them.
+    os.environ["PATH"] += ":/usr/sbin:/sbin"
+    missing = sorted({package for command, package in NEEDED.items() if shutil.which(command) is None})
     if not missing:
         return
     if shutil.which("apt-get") is None:
