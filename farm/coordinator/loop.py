@@ -44,7 +44,7 @@ class Coordinator:
         self._server = connection.server
         self._settings = connection.settings
         self._leadership = Leadership(connection.server)
-        self._watch = Watch(connection.server, names.WATCH)
+        self._watch = Watch(connection.server, names.WATCH, f"{names.WATCH}:{self.name}")
         self._spaces: dict[Namespace, Space] = {}
         sources = SourceCare(
             SourceEpochs(connection.server), connection.store, self._all_indexes, self._settings.sweep_grace_seconds
@@ -101,7 +101,7 @@ class Coordinator:
                 sweep.sweep(space)
         with self._outage.noticed("list the store"):
             self._chores.step(held=any(self._is_held(space, now_ms) for space in spaces))
-        self._watch.seen(now_ms)
+        self._watch.seen()
         return True
 
     def _serve(self, space: Space) -> None:

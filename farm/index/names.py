@@ -47,6 +47,7 @@ Farm-wide, under a tag of their own:
     workers          hash    worker -> row: slots, queues, host, pid                     lease
     worker_leases    zset    worker -> its lease deadline (ms)                           lease
     watch            hash    when the last tick of a leader was, and which run of the server it saw
+    watch:leader     hash    the same of the tick that a leader is in                     its end, PEXPIRE
     chores           hash    chore (rebuild) -> id of the last ask, and of the last one done
     leader           hash    name, deadline_ms, term of the coordinator that leads       never
     source_epoch     string  the epoch into which sources are put now                    never
