@@ -6,7 +6,7 @@ import hashlib
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from farm.index.record import Record
 from farm.index.slots import SLOTS, near_row
 from farm.namespace import Namespace
 
+NAMESPACE = Namespace("default", "Ascend910B1")
 #: One less than as many as are kept.
 NEAR_ROWS = 19_999
 
@@ -32,10 +33,10 @@ def key(n: int) -> bytes:
 class Filled:
     """The index of a namespace; the entries are the keys 0 and up."""
 
-    def __init__(self, server: redis.Redis) -> None:
+    def __init__(self, server: redis.Redis, namespace: Namespace = NAMESPACE) -> None:
         # redis.Redis; its own types can not say that replies are bytes.
         self.server: Any = server
-        self.index = Index(server, Namespace("default", "Ascend910B1"))
+        self.index = Index(server, namespace)
         self.index.open(1)
         self.entries = 0
 
@@ -44,10 +45,13 @@ class Filled:
         prefix, now_ms = self.index.prefix, round(time.time() * 1000)
         for first in range(self.entries, entries, 2000):
             numbers = range(first, min(entries, first + 2000))
-            rows = {key(n): self._record(n).pack() for n in numbers}
+            records = [self._record(n) for n in numbers]
+            rows = {key(n): record.pack() for n, record in zip(numbers, records, strict=True)}
             near = {near_row(f"type {n // SLOTS}", n % SLOTS): key(n) for n in numbers if n < NEAR_ROWS}
             with self.server.pipeline(transaction=False) as pipe:
                 pipe.hset(f"{prefix}e:1", mapping=rows)
+                pipe.zadd(f"{prefix}generations", {"1": 1})
+                pipe.hincrby(f"{prefix}meta", "bytes", sum(record.stored_bytes for record in records))
                 if near:
                     pipe.hset(f"{prefix}near:1", mapping=near)
                 pipe.zadd(f"{prefix}idle:1", {k: now_ms - n for k, n in zip(rows, numbers, strict=True)})
@@ -72,6 +76,21 @@ class Filled:
         self.index.leave(who)
         while self.index.bury() or self.index.tell():
             pass
+
+
+def cpu_seconds(server: Any) -> float:
+    """The processor time that the server has used."""
+    cpu = server.info("cpu")
+    return float(cpu["used_cpu_user"] + cpu["used_cpu_sys"])
+
+
+def commands_of(server: Any, operation: Callable[[], Any]) -> dict[str, int]:
+    """How often an operation runs each command."""
+    server.config_resetstat()
+    operation()
+    stats = server.info("commandstats")
+    calls = {row.removeprefix("cmdstat_"): stats[row]["calls"] for row in stats}
+    return {c: n for c, n in sorted(calls.items()) if c not in ("config|resetstat", "info")}
 
 
 @contextmanager

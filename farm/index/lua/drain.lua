@@ -16,13 +16,8 @@ local LOOK = 100
 
 local function drain(g, room)
   local keys = redis.call('ZRANGE', P .. 'idle:' .. g, 0, room - 1)
-  for _, key in ipairs(keys) do
-    local record = redis.call('HGET', P .. 'e:' .. g, key)
-    if record then
-      condemn(g, key, record, path_of(g, key, (token_and_bytes(record))))
-    end
-  end
   if #keys > 0 then
+    condemn_all(g, keys, redis.call('HMGET', P .. 'e:' .. g, unpack(keys)))
     redis.call('ZREM', P .. 'idle:' .. g, unpack(keys))
   end
   if redis.call('EXISTS', P .. 'e:' .. g) == 0 then

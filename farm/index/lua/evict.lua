@@ -34,17 +34,19 @@ local g = current_generation()
 if not g or entries_are_held() or since > oldest or not is_due() then
   return { 0, 0, bytes }
 end
-local before, gone = bytes, {}
+local before, gone, records = bytes, {}, {}
 local idle = redis.call('ZRANGEBYSCORE', P .. 'idle:' .. g, '-inf', oldest, 'LIMIT', 0, limit)
-for _, key in ipairs(idle) do
+if #idle > 0 then
+  records = redis.call('HMGET', P .. 'e:' .. g, unpack(idle))
+end
+for n, key in ipairs(idle) do
   if bytes > target then
-    local record = redis.call('HGET', P .. 'e:' .. g, key)
-    local token, stored = token_and_bytes(record)
-    condemn(g, key, record, path_of(g, key, token))
+    local _, stored = token_and_bytes(records[n])
     bytes = bytes - tonumber(stored)
-    gone[#gone + 1] = key
+    gone[n] = key
   end
 end
+condemn_all(g, gone, records)
 if #gone > 0 then
   redis.call('ZREM', P .. 'idle:' .. g, unpack(gone))
   redis.call('HINCRBY', KEYS[1], 'evictions', #gone)

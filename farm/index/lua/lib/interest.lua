@@ -36,10 +36,33 @@ local function condemn(g, key, record, path)
   redis.call('ZADD', P .. 'tombs', 'NX', now, path)
 end
 
+-- Each character's hex digits, made when they are first needed.
+local HEX = setmetatable({}, { __index = function(digits, c)
+  digits[c] = string.format('%02x', string.byte(c))
+  return digits[c]
+end })
+
 local function path_of(g, key, token)
   local namespace = string.match(P, '{(.*)}')
-  local hex = string.gsub(key, '.', function(c) return string.format('%02x', string.byte(c)) end)
-  return namespace .. '/' .. g .. '/' .. hex .. '-' .. token
+  return namespace .. '/' .. g .. '/' .. string.gsub(key, '.', HEX) .. '-' .. token
+end
+
+-- A batch of idle entries (at most 500), with few commands of many arguments: others wait while a script runs. Their
+-- places in idle are the caller's.
+local function condemn_all(g, keys, records)
+  local total, tombs = 0, {}
+  for n, key in ipairs(keys) do
+    if records[n] then
+      local token, bytes = token_and_bytes(records[n])
+      total = total + tonumber(bytes)
+      tombs[#tombs + 1], tombs[#tombs + 2] = now, path_of(g, key, token)
+    end
+  end
+  if #tombs > 0 then
+    redis.call('HDEL', P .. 'e:' .. g, unpack(keys))
+    count_bytes(g, text(-total))
+    redis.call('ZADD', P .. 'tombs', 'NX', unpack(tombs))
+  end
 end
 
 -- A bundle that an import is putting there is nobody's yet, and no orphan.
