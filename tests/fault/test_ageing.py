@@ -297,20 +297,21 @@ def test_a_working_set_above_the_limit_compiles_and_is_shown_once(tmp_path: Path
     limits = {"ASCEND_MAX_OP_CACHE_SIZE": "1", "FARM_MIN_IDLE_SECONDS": "0"}
     with running(tmp_path, **SHORT, **limits) as kit:
         leader = start_leader(kit)
-        requests = farm.load(str(kit.manifest(*[op(kit, f"op{n}", files={"kernel.o": 100}) for n in range(4)])))
+        told = {"files": {"kernel.o": 3 * TENTH}, "noise": True}
+        requests = farm.load(str(kit.manifest(*[op(kit, f"op{n}", **told) for n in range(5)])))
         first = kit.job(job_id="first", **SHORT_SETTINGS)
-        assert [one.outcome for one in first.compile(requests)] == ["compiled"] * 4
-        # As if they were large: the kernels of this compiler shrink to nothing.
-        index = kit.index()
-        kit.redis().hincrby(f"{index.prefix}meta", "bytes", 2 * MEGABYTE)
+        assert [one.outcome for one in first.compile(requests)] == ["compiled"] * 5
         until(lambda: "above the limit" in log_of(kit, leader), 10, "it is shown")
-        time.sleep(0.5)
+        more = farm.load(str(kit.manifest(op(kit, "more", **told))))
+        assert first.compile(more)[0].outcome == "compiled"
+        shown = read_stats(kit.index())
+        assert (shown.entries, shown.pinned_entries) == (6, 6)
+        assert shown.stored_bytes > 1.7 * MEGABYTE > shown.limits.limit_bytes == MEGABYTE
+        assert [one.outcome for one in first.compile(requests)] == ["hit"] * 5
         assert log_of(kit, leader).count("above the limit") == 1
-        again = farm.load(str(kit.manifest(op(kit, "more"))))
-        assert first.compile(again)[0].outcome == "compiled"
-        assert [one.outcome for one in first.compile(requests)] == ["hit"] * 4
-        kit.redis().hincrby(f"{index.prefix}meta", "bytes", -2 * MEGABYTE)
         first.close()
+        until(lambda: kit.index().stored_bytes() <= MEGABYTE // 2, 10, "when it is used no more, it is aged")
+        assert read_stats(kit.index()).entries == 1
         assert_clean(kit)
 
 

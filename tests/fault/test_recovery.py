@@ -20,6 +20,7 @@ from tests.support.led import (
     SHORT,
     SHORT_SETTINGS,
     assert_clean,
+    entry_paths,
     objects,
     start_coordinator,
     start_leader,
@@ -50,6 +51,18 @@ class Flushed(Loss):
 
     def lose(self) -> None:
         self.kit.redis().flushall()
+
+
+class Wiped(Loss):
+    """Its data folder was removed; it starts on an empty one, and the operator has the cache rebuilt at once."""
+
+    def lose(self) -> None:
+        self.kit.kill_server()
+        shutil.rmtree(self.kit.root / "data")
+        (self.kit.root / "data").mkdir()
+        self.kit.start_server()
+        self.kit.celery("cache", "rebuild").check_returncode()
+        assert objects(self.kit) == entry_paths(self.kit.index())
 
 
 class Restored(Loss):
@@ -97,7 +110,7 @@ def purge(kit: Kit) -> int:
     return answer.generation
 
 
-@pytest.mark.parametrize("how", [Flushed, Restored, FailedOver])
+@pytest.mark.parametrize("how", [Flushed, Wiped, Restored, FailedOver])
 def test_a_server_that_lost_data_costs_no_job_an_entry(tmp_path: Path, how: Callable[[Kit], Loss]) -> None:
     kit = Kit(tmp_path)
     kit.env |= SHORT

@@ -2,6 +2,7 @@
 
 counter   file to which one line is appended for each run (so "compiled once" can be asserted)
 seconds   how long it runs                      files   names and sizes of what it leaves
+noise     the files are such that packing does not make them smaller
 stamp     text put into every file              exit    exit code, after writing `say` to stderr
 signal    signal with which it ends itself      helper  start a helper in a session of its own, for `helper` s
 gate      path that must exist before it goes on
@@ -45,7 +46,8 @@ def main() -> int:
     sys.stderr.write(told.get("say", ""))
     for name, size in told.get("files", {"kernel.o": 100}).items():
         stamp = (told.get("stamp", "") or told.get("id", "")).encode()
-        (out / name).write_bytes((stamp + b"\n" + b"k" * size)[: max(size, 0)] if size else b"")
+        body = os.urandom(size) if told.get("noise") else b"k" * size
+        (out / name).write_bytes((stamp + b"\n" + body)[: max(size, 0)] if size else b"")
     return int(told.get("exit", 0))
 
 
