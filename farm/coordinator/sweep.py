@@ -1,4 +1,4 @@
-"""The only place that deletes objects: what the index has condemned, when its grace is over."""
+"""The only place that deletes bundles: what the index has condemned, when its grace is over."""
 
 from __future__ import annotations
 

@@ -197,7 +197,7 @@ class Store:
         return self._objects.names("")
 
     def delete(self, path: str) -> None:
-        """Remove one object; only the coordinator's sweep does, for paths that the index has condemned."""
+        """Remove one object; only the coordinator does: its sweep what is condemned, its search what can not be named."""
         name, mark, number = path.partition("#")
         self._objects.delete(_checked(name) + mark + (str(int(number)) if mark else ""))
 
