@@ -8,6 +8,10 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
+from farm.client.part import Part
+from farm.index.sources import SourceEpochs, SourceLease
 from tests.support.forked import Forked
 from tests.support.kit import Kit, op, running, until
 
@@ -110,6 +114,23 @@ def test_the_same_operator_under_two_names_is_compiled_once(tmp_path: Path) -> N
         assert results[0].key == results[1].key
         assert results[0].files == results[1].files
         assert kit.compiles() == 1
+
+
+def test_large_sources_travel_through_the_store_under_a_lease_that_is_taken_again_when_it_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(tmp_path) as kit:
+        late = [SourceLease(5, 1)]
+        in_time = Part.source_lease
+        monkeypatch.setattr(Part, "source_lease", lambda part: late.pop() if late else in_time(part))
+        requests = _load(kit.manifest(*[op(kit, f"op{n}", pad="x" * 70_000) for n in range(2)]))
+        assert [result.outcome for result in kit.job().compile(requests)] == ["compiled"] * 2
+        epoch = SourceEpochs(kit.redis()).lease().epoch
+        names = {path.name for path in (kit.store / "sources").iterdir()}
+        digests = [request.source.main.sha256.hex() for request in requests]
+        assert names == {f"{digest}-{number}" for digest in digests for number in (5, epoch)}
+        assert late == []
+        assert kit.index().source_epochs() == set()
 
 
 def _load(manifest: Path) -> list:
