@@ -15,10 +15,11 @@ import time
 from pathlib import Path
 
 import farm
+from farm.failpoint import VARIABLE
 from tests.fault.test_force import Reader, answers, force
-from tests.fault.test_leaders import POINTS, REBUILD_POINTS, Coordinators, state
-from tests.support.kit import op, running, until
-from tests.support.led import SHORT, assert_clean, entry_paths, objects, put_entries
+from tests.fault.test_leaders import POINTS, REBUILD_POINTS, state
+from tests.support.kit import Kit, op, running, until
+from tests.support.led import SHORT, assert_clean, entry_paths, objects, put_entries, start_coordinator
 
 ENTRIES, PROCESSES, ROUNDS = 200, 10, 3
 
@@ -26,22 +27,25 @@ ENTRIES, PROCESSES, ROUNDS = 200, 10, 3
 class Leaders:
     """Some coordinators, of which one at least is well at any time."""
 
-    def __init__(self, coordinators: Coordinators, chance: random.Random) -> None:
-        self._coordinators = coordinators
+    def __init__(self, kit: Kit, chance: random.Random) -> None:
+        self._kit = kit
         self._chance = chance
         self._ill: set[int] = set()
         self._paused: dict[int, float] = {}
         self.lost = 0
-        self._well = coordinators.start()
+        self._well = self._start()
+
+    def _start(self, **environment: str) -> int:
+        return start_coordinator(self._kit, **environment).pid
 
     def disturb(self) -> None:
         """Start some that will be lost, end the well one so that they lead, let one that was paused go on."""
         if len(self._ill) < 3:
             point, how = self._chance.choice(POINTS + REBUILD_POINTS), self._chance.choice(["kill", "stop"])
-            self._ill.add(self._coordinators.start(f"{point}:{how}"))
+            self._ill.add(self._start(**{VARIABLE: f"{point}:{how}"}))
         elif self._chance.random() < 0.02:
             os.kill(self._well, signal.SIGKILL)
-            self._well = self._coordinators.start()
+            self._well = self._start()
             self.lost += 1
         for pid in [pid for pid in self._ill if state(pid) in "TXZ"]:
             self._ill.remove(pid)
@@ -68,27 +72,23 @@ def one_round(seed: int, folder: Path) -> str:
     with running(folder, **SHORT) as kit:
         requests = farm.load(str(kit.manifest(*[op(kit, f"op{n}") for n in range(ENTRIES)], name="all.json")))
         put_entries(kit, requests)
-        coordinators = Coordinators(kit)
+        leaders, reader = Leaders(kit, chance), Reader(kit, requests)
         try:
-            leaders, reader = Leaders(coordinators, chance), Reader(kit, requests)
-            try:
-                manifest = kit.manifest(*[op(kit, f"op{n}") for n in range(3)])
-                forcing = force(kit, manifest, folder / "f", PROCESSES, ROUNDS)
-                until(lambda: (leaders.disturb(), forcing.poll() is not None)[1], 180, "all force jobs are done")
-                assert forcing.returncode == 0, kit.logs()
-                old = {path for path in entry_paths(kit.index()) if path.split("/")[2] == "1"}
-            finally:
-                leaders.rest()
-                reader.close()
-            assert reader.errors == []
-            assert len(old) == ENTRIES
-            rows = [row for rows in answers(folder / "f") for row in rows]
-            assert all(min(row["tokens"]) >= row["asked_ms"] * 1000 for row in rows), json.dumps(rows)
-            until(lambda: not objects(kit) & old, 30, "the old generations are gone")
-            assert_clean(kit)
-            return f"{leaders.lost} leaders lost, generation {kit.index().generation()}, {len(rows)} force jobs"
+            manifest = kit.manifest(*[op(kit, f"op{n}") for n in range(3)])
+            forcing = force(kit, manifest, folder / "f", PROCESSES, ROUNDS)
+            until(lambda: (leaders.disturb(), forcing.poll() is not None)[1], 180, "all force jobs are done")
+            assert forcing.returncode == 0, kit.logs()
+            old = {path for path in entry_paths(kit.index()) if path.split("/")[2] == "1"}
         finally:
-            coordinators.close()
+            leaders.rest()
+            reader.close()
+        assert reader.errors == []
+        assert len(old) == ENTRIES
+        rows = [row for rows in answers(folder / "f") for row in rows]
+        assert all(min(row["tokens"]) >= row["asked_ms"] * 1000 for row in rows), json.dumps(rows)
+        until(lambda: not objects(kit) & old, 30, "the old generations are gone")
+        assert_clean(kit)
+        return f"{leaders.lost} leaders lost, generation {kit.index().generation()}, {len(rows)} force jobs"
 
 
 def main(seed: str = "", seconds: str = "600") -> None:
