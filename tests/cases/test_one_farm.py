@@ -12,7 +12,7 @@ import kombu
 import pytest
 
 import farm
-from farm.celery import COMPILE_TASK
+from farm.celery import COMPILE_TASK, create
 from farm.client.results import Result
 from farm.index.stats import read_stats
 from tests.fault.test_recovery import purge
@@ -91,6 +91,19 @@ def test_a_pickled_message_is_not_read_and_the_worker_goes_on(kit: Kit) -> None:
     until(lambda: "pickle" in kit.logs(), what="the worker has seen it")
     assert outcomes(kit.job("after-pickle").compile(load(kit, op(kit, "after-pickle")))) == {"compiled"}
     assert not marker.exists()
+
+
+def test_celerys_revoke_with_terminate_takes_no_compile_away(kit: Kit) -> None:
+    """A message decides nothing, also not the end of a compile: `job cancel` does that."""
+    gate = kit.root / "revoked.gate"
+    waiting = Submission(kit, kit.manifest(op(kit, "revoked", gate=str(gate))), **SHORT_SETTINGS)
+    compiling(kit, "revoked")
+    control = create(kit.farm().connection.addresses).control
+    (active,) = control.inspect(timeout=5, limit=1).active().values()
+    control.revoke([task["id"] for task in active], terminate=True, signal="SIGKILL", reply=True, limit=1)
+    gate.touch()
+    assert outcomes(waiting.join(20)) == {"compiled"}
+    assert kit.compiles("revoked") == 1
 
 
 def test_workers_of_one_celery_name_do_not_disturb_each_other(kit: Kit) -> None:

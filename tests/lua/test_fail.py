@@ -37,6 +37,17 @@ def test_a_rejection_is_final_told_and_remembered_for_a_while(world: World) -> N
     assert refused(world, later, key(4)) == Refused(said, remembered=True)
 
 
+def test_a_purge_forgets_rejections_for_who_asks_later(world: World) -> None:
+    who = world.join()
+    world.claim(who, key(1))
+    world.index.fail(world.take("t").claim, Failure("rejected", "no"), RULES)
+    world.index.raise_to(2)
+    assert refused(world, who, key(1)).failure.message == "no"  # this job's answer for as long as it lives
+    later = world.join("later")
+    assert kinds(world.index.acquire(later, [key(1)])) == "A"  # type: ignore[arg-type]
+    assert kinds(world.claim(later, key(1))) == "C"
+
+
 def test_three_attempts_and_what_happened_each_time(world: World) -> None:
     who = world.join()
     world.claim(who, key(3))
