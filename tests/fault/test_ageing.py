@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import farm
+from farm.coordinator import age
 from farm.coordinator.loop import Coordinator
 from farm.index.index import Index
 from farm.index.stats import read_stats
@@ -196,6 +197,41 @@ def test_the_farms_limit_takes_the_oldest_of_all_namespaces(tmp_path: Path) -> N
         assert 3 < len(kept) < 6
         assert kept == set(left[: len(kept)])
         assert sum(farm_.index(soc).stored_bytes() for soc in ("test-soc", "other-soc")) <= MEGABYTE // 2
+
+
+class Lost(Exception):
+    """The leader is gone."""
+
+
+def test_the_farms_limit_is_kept_by_the_next_leader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(name: str) -> None:
+        if name == "age_all.after_evict":
+            raise Lost
+
+    with led(tmp_path, size_mb="5", max_total_size_mb=1, remain_total_size_ratio=50) as farm_:
+        farm_.put(*[60] * 12)
+        with monkeypatch.context() as patch:
+            patch.setattr(age, "reach", lost)
+            patch.setattr(age, "CHUNK", 2)
+            with pytest.raises(Lost):
+                farm_.coordinator.tick()
+        assert len(farm_.keys()) == 10
+        assert farm_.index().stored_bytes() < MEGABYTE + TENTH  # below the limit, not yet at the target
+        farm_.restart()
+        farm_.tick()
+        assert farm_.index().stored_bytes() <= MEGABYTE // 2
+
+
+def test_while_all_is_held_nothing_goes_and_nothing_is_said_of_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with led(tmp_path) as farm_:
+        farm_.put(*[60] * 12)
+        farm_.index().hold(400, 400)
+        farm_.tick(3)
+        assert len(farm_.keys()) == 12
+        assert "above the limit" not in caplog.text
+        until(lambda: farm_.coordinator.tick() and len(farm_.keys()) < 12, 5, "the hold is over")
 
 
 def test_the_farms_limit_spares_a_cache_that_is_never_aged(tmp_path: Path) -> None:

@@ -278,6 +278,15 @@ def test_killed_between_put_and_adopt_it_leaves_orphans_that_are_collected(sites
     assert len(entries(kit, cache)) == OPS
 
 
+def test_killed_after_a_portion_what_has_landed_stays_and_the_next_import_goes_on(sites: Sites) -> None:
+    kit, cache = sites.there, "portion"
+    command = ("cache", "import", str(sites.archive), "--cache", cache)
+    assert kit.celery(*command, FARM_FAILPOINT="import.after_portion:kill").returncode == -signal.SIGKILL
+    landed = len(entries(kit, cache))
+    assert landed == len(bundles(kit, cache)) > 0
+    assert counted(run(kit, "import", str(sites.archive), "--cache", cache)) == (OPS - landed, landed, 0)
+
+
 def bundles(kit: Kit, cache: str) -> list[tuple[str, BundleId]]:
     """What a search for orphans finds in the store."""
     rows = ((path, path.split("/", 2)[2]) for path in objects(kit) if path.startswith(f"{cache}/"))
