@@ -197,7 +197,7 @@ class Store:
         return self._objects.names("")
 
     def delete(self, path: str) -> None:
-        """Remove one object; only the coordinator does: its sweep what is condemned, its search what can not be named."""
+        """Remove one object; only the coordinator does: its sweep the condemned, its search old sources."""
         name, mark, number = path.partition("#")
         self._objects.delete(_checked(name) + mark + (str(int(number)) if mark else ""))
 
