@@ -156,8 +156,10 @@ def test_only_what_a_live_job_holds(sites: Sites, tmp_path: Path) -> None:
     assert [row["reason"] for row in document["passed_over"]] == ["it is not compiled yet"]
     assert document["entries"] == 1
     kit.celery("job", "cancel", "starting")
-    gone = run(kit, "export", target, "--job", "nobody", "--overwrite", code=2)
-    assert "no live job" in gone["error"]["message"]
+    for name in ("nobody", "starting"):
+        gone = run(kit, "export", target, "--job", name, "--overwrite", code=2)
+        assert "no live job" in gone["error"]["message"]
+    assert kit.redis().zscore(f"{kit.index().prefix}jobs", "starting") is None, "it was brought back"
 
 
 def test_what_is_bad_or_gone_is_passed_over_and_named(sites: Sites, tmp_path: Path) -> None:
