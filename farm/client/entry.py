@@ -135,7 +135,8 @@ def _checked(folder: Path, key: bytes, bundle_sha256: bytes) -> list[str] | None
 
 def _rows(folder: int, key: bytes, bundle_sha256: bytes) -> dict[str, Any] | None:
     with os.fdopen(_open_below(folder, DESCRIPTION), "rb") as file:
-        text = file.read(_DESCRIPTION_CAP_BYTES)
+        # A read of so many bytes would reserve memory for all of them.
+        text = file.read(min(_DESCRIPTION_CAP_BYTES, os.fstat(file.fileno()).st_size))
     try:
         description = json.loads(text)
     except (ValueError, RecursionError):

@@ -9,6 +9,7 @@ import errno
 import hashlib
 import os
 import stat
+from collections.abc import Iterator
 from functools import cache
 from io import BufferedReader
 from pathlib import Path
@@ -41,7 +42,7 @@ def read_file(path: Path, field: str, limit_bytes: int) -> bytes:
     """
     with _open(path, field) as file:
         try:
-            data = file.read(limit_bytes + 1)
+            data = b"".join(_pieces(file, limit_bytes + 1))
         except OSError as error:
             raise unreadable(path, field, error) from None
     if len(data) > limit_bytes:
@@ -104,6 +105,13 @@ def _open(path: Path, field: str) -> BufferedReader:
         file.close()
         raise
     return file
+
+
+def _pieces(file: BufferedReader, limit_bytes: int) -> Iterator[bytes]:
+    """The file's first bytes: a single read of so many would reserve memory for all of them, for every header."""
+    while piece := file.read(min(_PIECE_BYTES, limit_bytes)):
+        limit_bytes -= len(piece)
+        yield piece
 
 
 def _sha256(file: BufferedReader) -> bytes | None:

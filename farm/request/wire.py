@@ -15,7 +15,7 @@ from typing import Any
 import msgpack
 
 from farm.errors import InputError
-from farm.request.canonical import MAX_ITEMS, canonical_bytes
+from farm.request.canonical import MAX_ITEMS, Allowance, canonical_bytes
 from farm.request.job_options import JobOptions
 from farm.request.model import Blob, Request, Source, Tensor
 from farm.request.values import FieldError, shown
@@ -62,6 +62,7 @@ def unpack(data: bytes) -> Request:
     Raises:
         InputError: damaged, forged, or of another version; nothing of it can be used.
     """
+    allowance = Allowance(MAX_ITEMS)
     try:
         version, fields = msgpack.unpackb(
             data,
@@ -70,7 +71,8 @@ def unpack(data: bytes) -> Request:
             strict_map_key=True,
             max_array_len=MAX_ITEMS,
             max_map_len=MAX_ITEMS,
-            object_pairs_hook=_no_repeats,
+            list_hook=allowance.take,
+            object_pairs_hook=lambda pairs: allowance.take(_no_repeats(pairs)),
         )
         if type(version) is int and version != WIRE_VERSION:
             raise InputError(
@@ -118,7 +120,9 @@ def _tensors(tensors: tuple[Tensor, ...]) -> list[object]:
     return [[tensor.shape, tensor.dtype, tensor.format] for tensor in tensors]
 
 
-def _blobs(named: dict[str, Any]) -> dict[str, Blob]:
+def _blobs(named: Any) -> dict[str, Blob]:
+    if not isinstance(named, dict):
+        raise TypeError("files are not named")
     return {name: _blob(one) for name, one in named.items()}
 
 

@@ -20,6 +20,7 @@ import msgpack
 import zstandard
 
 from farm.errors import InputError
+from farm.request.canonical import Allowance
 from farm.store.errors import BadBundle
 from farm.store.filenames import check_names
 
@@ -29,6 +30,8 @@ HEAD_BYTES = len(MAGIC) + 32
 #: Unpacked size at most: the 1 GiB that a compile may leave, its request, and room for names.
 CONTENT_CAP_BYTES = (1 << 30) + (64 << 20)
 FILES_CAP = 10_000
+#: In all lists and mappings: five for each file, and room for the provenance.
+_ITEMS_CAP = 10 * FILES_CAP
 #: Files of an entry are never written again, only run or not.
 PLAIN, RUNNABLE = 0o444, 0o555
 
@@ -161,9 +164,12 @@ def _inflated(data: bytes) -> bytes:
 
 
 def _decoded(content: bytes) -> Any:
+    take = Allowance(_ITEMS_CAP).take
     try:
         # A list or map header is believed (and memory taken) before its items are seen: hence the caps.
-        return msgpack.unpackb(content, max_array_len=FILES_CAP, max_map_len=FILES_CAP)
+        return msgpack.unpackb(
+            content, max_array_len=FILES_CAP, max_map_len=FILES_CAP, list_hook=take, object_hook=take
+        )
     except (ValueError, TypeError, msgpack.UnpackException) as error:
         raise BadBundle(f"its content is not msgpack: {error}") from None
 

@@ -131,3 +131,12 @@ def test_random_damage_is_refused_or_harmless() -> None:
             unpack(bytes(bad))
         except InputError as refused:
             assert "\n" not in str(refused)
+
+
+@pytest.mark.parametrize("files", [(), "x", 1, None, b""])
+def test_files_without_names_are_refused(files: Any) -> None:
+    version, fields = msgpack.unpackb(pack(sample(), lambda blob: True))
+    for name, value in (("files", files), ("include_dirs", [files])):
+        forged = msgpack.packb([version, fields | {"source": fields["source"] | {name: value}}])
+        with pytest.raises(InputError, match="request: not a packed request"):
+            unpack(forged)
