@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -115,7 +116,7 @@ def test_names_that_can_not_be(tmp_path: Path) -> None:
         ("\n[profiles.x]\n", r"profiles.toml:2: profiles: is no known table \(write \[profile.NAME\]\)"),
         ("profile = 1", "profiles.toml:1: profile: must be a table"),
         ("\xff", "is not UTF-8 text"),
-        (None, "FARM_TOOLCHAINS_FILE .*profiles.toml: No such file or directory"),
+        (None, "FARM_TOOLCHAINS_FILE .*profiles.toml' does not exist"),
     ],
 )
 def test_a_file_that_is_none_is_refused_as_a_whole(text: str | None, message: str, tmp_path: Path) -> None:
@@ -154,3 +155,34 @@ def test_placeholders_are_filled_once() -> None:
     for bad in ("{", "}", "{c}", "{}", "{{a}"):
         with pytest.raises(ValueError):
             placeholders(bad, values)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x = " + "[" * 2000 + "]" * 2000, "is not TOML: line 1 is nested more than 64 levels deep"),
+        ("\nx = " + "{a = " * 2000, "is not TOML: line 2 is nested more than 64 levels deep"),
+        ("x = " + "9" * 5000, "is not TOML: Exceeds the limit"),
+        ("# " + "x" * 65536, "has more than 65536 bytes"),
+    ],
+)
+def test_what_tomllib_can_not_take_is_refused(text: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=message):
+        read(written(tmp_path, text), [])
+
+
+@pytest.mark.parametrize("key", ["version", "hash"])
+def test_a_word_with_nul_is_none(key: str, tmp_path: Path) -> None:
+    text = GOOD + BAD + f'{key} = ["cc", "a\\u0000b"]\n'
+    assert wrong(tmp_path, text).startswith(f"profiles.toml:12: profile.bad.{key}[1]: 'a\\x00b' holds a NUL")
+
+
+@pytest.mark.parametrize(
+    "value", ['"""' + "\ny" * 30_000 + '"""', "[" + "\n1," * 15_000 + "]", "'''\n[x]\na = 1\n'''", "'\"' # ]["]
+)
+def test_the_line_behind_a_long_or_misleading_value(value: str, tmp_path: Path) -> None:
+    begun = time.process_time()
+    text = f"{GOOD}[profile.bad]\nmuch = {value}\nargv = 1\noutputs = []\n"
+    assert line_of(text, ("profile", "bad", "argv")) == GOOD.count("\n") + value.count("\n") + 3
+    assert line_of(text, ("profile", "bad", "much", 3)) == GOOD.count("\n") + 2
+    assert time.process_time() - begun < 5

@@ -17,11 +17,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from farm.errors import InputError
-from farm.request.values import shown
-from workers.toolchains.profiles.lines import line_of
+from farm.request.files import read_file
+from farm.request.values import FieldError, printable, shown
+from workers.toolchains.profiles.lines import beginnings, line_of
 from workers.toolchains.profiles.tables import Key, OptionTable, ProfileTable, faults
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_+-]{0,63}")
+#: As of other files that people edit; profiles of a dozen compilers have some kB.
+_MAX_BYTES = 65536
 _WEEK = "valid: more than 0, at most 604800 (a week)"
 _WORDS = {
     "missing": "is missing",
@@ -60,15 +63,7 @@ def read(path: Path, reserved: Collection[str]) -> ProfileFile:
     Raises:
         InputError: it can not be read, is not TOML, or holds something else; the worker must not start.
     """
-    try:
-        text = path.read_bytes().decode()
-        document = tomllib.loads(text)
-    except OSError as error:
-        raise InputError(f"FARM_TOOLCHAINS_FILE {path}: {error.strerror}", "name a file of profiles") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: is not UTF-8 text (offset {error.start})", "save it as UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path}: is not TOML: {error}", "mend the file") from None
+    text, document = _toml(path)
     if unknown := next((key for key in document if key != "profile"), None):
         raise InputError(f"{_place(path, text, (unknown,))}: is no known table", "write [profile.NAME]")
     tables = document.get("profile", {})
@@ -84,8 +79,22 @@ def read(path: Path, reserved: Collection[str]) -> ProfileFile:
     return file
 
 
+def _toml(path: Path) -> tuple[str, dict[str, Any]]:
+    try:
+        data = read_file(path, "", _MAX_BYTES)
+        text = data.decode()
+        beginnings(text)  # what is nested too deep for tomllib ends here
+        return text, tomllib.loads(text)
+    except FieldError as error:
+        raise InputError(f"FARM_TOOLCHAINS_FILE {error.what}", "name a file of profiles") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: is not UTF-8 text (offset {error.start})", "save it as UTF-8") from None
+    except ValueError as error:  # also a number of thousands of digits
+        raise InputError(f"{path}: is not TOML: {printable(str(error))}", "mend the file") from None
+
+
 def _place(path: Path, text: str, key: Key) -> str:
-    words = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in key)
+    words = "".join(f"[{step}]" if isinstance(step, int) else f".{printable(step)}" for step in key)
     return f"{path}:{line_of(text, key)}: {words[1:]}"
 
 

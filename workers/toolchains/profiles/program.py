@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from farm.request.values import printable
 from workers.toolchains.profiles.file import ProfileFile
 from workers.toolchains.profiles.tables import PLACES, Key, ProfileTable
 from workers.toolchains.profiles.template import fill, placeholders
@@ -27,7 +28,9 @@ def find_program(file: ProfileFile, name: str, table: ProfileTable, key: Key, wo
     found = shutil.which(file.path.parent / word if "/" in word else word, path=path)
     if found is None:
         where = "" if "/" in word else f" on PATH ({path})"
-        raise file.error(name, key, f"there is no program {word}{where}", "install it, or name it by its path")
+        raise file.error(
+            name, key, f"there is no program {printable(word)}{where}", "install it, or name it by its path"
+        )
     return Path(found).absolute()
 
 
@@ -52,7 +55,7 @@ def ask_version(file: ProfileFile, name: str, table: ProfileTable) -> str:
     said = done.stdout.strip() or done.stderr.strip()
     if done.returncode or not said:
         first = said.partition("\n")[0] or "it says nothing"
-        raise file.error(name, ("version",), f"the command ends with exit code {done.returncode}: {first}")
+        raise file.error(name, ("version",), f"the command ends with exit code {done.returncode}: {printable(first)}")
     return said
 
 

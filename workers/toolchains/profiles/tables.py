@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from farm.errors import InputError
 from farm.request.options import OptionSpec, resolve
-from farm.request.values import FieldError
+from farm.request.values import FieldError, shown
 from workers.toolchains import job_words
 from workers.toolchains.profiles.template import placeholders
 
@@ -85,19 +85,33 @@ def faults(table: ProfileTable) -> Iterator[tuple[Key, str]]:
     """Every fault of values that are of the right kind: key, and what is wrong."""
     for key, word, known in _templates(table):
         yield from ((key, what) for what in _faults_of_word(key, word, known))
+    for key, word in _plain_words(table):
+        if "\0" in word:
+            yield key, f"{shown(word)} holds a NUL character"
     if table.argv.count(OPTIONS) > 1:
         yield ("argv",), f"{OPTIONS} stands there more than once"
+    yield from _faults_of_names(table)
+    for name, option in table.options.items():
+        yield from ((("options", name, *key), what) for key, what in _faults_of_option(name, option))
+
+
+def _faults_of_names(table: ProfileTable) -> Iterator[tuple[Key, str]]:
     for at, pattern in enumerate(table.outputs):
         if pattern.startswith("/") or ".." in PurePosixPath(pattern).parts or not pattern.strip("/."):
-            yield ("outputs", at), f"{pattern!r} is not a pattern below the out folder; valid: one like *.o"
+            yield ("outputs", at), f"{shown(pattern)} is not a pattern below the out folder; valid: one like *.o"
     for name in table.env:
         if not _VARIABLE.fullmatch(name):
             yield ("env", name), "is not the name of a variable; valid: letters, digits and _"
     for at, soc in enumerate(table.socs):
         if not _SOC.fullmatch(soc):
-            yield ("socs", at), f"{soc!r} is not a processor type; valid: 1 to 64 letters, digits and . _ + -"
-    for name, option in table.options.items():
-        yield from ((("options", name, *key), what) for key, what in _faults_of_option(name, option))
+            yield ("socs", at), f"{shown(soc)} is not a processor type; valid: 1 to 64 letters, digits and . _ + -"
+
+
+def _plain_words(table: ProfileTable) -> Iterator[tuple[Key, str]]:
+    """The words without placeholders that the system is handed."""
+    for name, words in (("version", table.version), ("hash", table.hash)):
+        for at, word in enumerate(words):
+            yield (name, at), word
 
 
 def _templates(table: ProfileTable) -> Iterator[tuple[Key, str, tuple[str, ...]]]:
@@ -118,7 +132,7 @@ def _faults_of_word(key: Key, word: str, known: tuple[str, ...]) -> Iterator[str
     except ValueError as error:
         yield str(error)
     if "\0" in word or (key == ("argv", 0) and not word):
-        yield f"{word!r} is not a word of a command line"
+        yield f"{shown(word)} is not a word of a command line"
 
 
 def _faults_of_option(name: str, option: OptionTable) -> Iterator[tuple[Key, str]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
+from farm.request.values import printable, shown
+
 _TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
@@ -17,12 +19,12 @@ def placeholders(word: str, known: Collection[str]) -> set[str]:
     found = set()
     for token in _TOKEN.finditer(word):
         if token[0] in "{}":
-            raise ValueError(f"a single {token[0]} in {word!r}: write {token[0] * 2} for the character itself")
+            raise ValueError(f"a single {token[0]} in {shown(word)}: write {token[0] * 2} for the character itself")
         if token[1] is None:
             continue
         if token[1] not in known:
             valid = " ".join(f"{{{name}}}" for name in known) or "none here"
-            raise ValueError(f"unknown placeholder {token[0]} in {word!r}; valid: {valid}")
+            raise ValueError(f"unknown placeholder {printable(token[0])} in {shown(word)}; valid: {valid}")
         found.add(token[1])
     return found
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from farm.index.outcomes import Failure
 from farm.request.model import Request
-from farm.request.values import Value
+from farm.request.values import Value, printable
 from workers.scratch import Scratch
 from workers.toolchains.environment import own_environment
 from workers.toolchains.hashing import fingerprint
@@ -118,7 +118,7 @@ def make(file: ProfileFile, name: str, table: ProfileTable) -> ProfileToolchain:
     hashed = [file.path.parent.absolute() / entry for entry in table.hash]
     for at, path in enumerate(hashed):
         if not path.exists():
-            raise file.error(name, ("hash", at), f"there is no {path}")
+            raise file.error(name, ("hash", at), f"there is no {printable(str(path))}")
     said = ask_version(file, name, table)
     try:
         pinned = Pinned([program, *hashed])
