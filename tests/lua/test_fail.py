@@ -37,6 +37,32 @@ def test_a_rejection_is_final_told_and_remembered_for_a_while(world: World) -> N
     assert refused(world, later, key(4)) == Refused(said, remembered=True)
 
 
+def test_who_was_told_of_a_failure_has_it_as_answer_however_late_it_asks(world: World) -> None:
+    who, joined = world.join(), world.join("joined")
+    world.claim(who, key(4))
+    said = Failure("rejected", "no")
+    world.index.fail(world.take("t").claim, said, RULES)
+    again = world.join("again")
+    world.index.acquire(joined, [key(4)])
+    world.drain()
+    world.lose(b"f")  # as time itself does
+    world.check()
+    for each in (who, joined):
+        assert refused(world, each, key(4)).failure == said
+    assert kinds(world.claim(again, key(4), nonce="n")) == "C"
+
+
+def test_who_joined_another_compile_before_he_was_told_is_answered_by_that(world: World) -> None:
+    who = world.join()
+    world.claim(who, key(4))
+    world.index.fail(world.take("t").claim, Failure("rejected", "no"), RULES, remember=False)
+    assert kinds(world.claim(world.join("other"), key(4), nonce="n")) == "C"
+    assert kinds(world.claim(who, key(4), nonce="n2")) == "J"
+    world.drain()
+    world.publish(world.take("t2"))
+    assert kinds(world.claim(who, key(4), nonce="n3")) == "H"
+
+
 def test_a_purge_forgets_rejections_for_who_asks_later(world: World) -> None:
     who = world.join()
     world.claim(who, key(1))
