@@ -19,6 +19,7 @@ from farm.index.jobs import Holding, Member, Scope, Want, as_member
 from farm.index.outcomes import Answer, Ended, Membership, NotOpen, OtherMode, Over, Stale, UnknownJob
 from farm.index.sources import SourceEpochs, SourceLease
 from farm.index.upkeep import NoJob, Purged
+from farm.namespace import bundle_path
 from farm.store.store import Store
 
 T = TypeVar("T")
@@ -43,6 +44,8 @@ class Part:
         self._hold_seen_ms = 0
         self._reconnects_seen = 0
         self._over: Over | None = None
+        #: When the index last heard of this member, and told that it knows it.
+        self._known_at = time.monotonic()
 
     def join(self, purge: bool = False, force_timeout_seconds: float = 30) -> None:
         """Become a member; opens the namespace when nobody has, and has it purged first when the job's mode is force.
@@ -112,6 +115,7 @@ class Part:
             if self._link.reconnects != self._reconnects_seen or isinstance(answer, UnknownJob):
                 self.announce()
             if not isinstance(answer, UnknownJob):
+                self._known_at = time.monotonic()
                 return answer
 
     def acquire(self, keys: Sequence[bytes], scope: Scope = "shared") -> list[Answer]:
@@ -159,6 +163,8 @@ class Part:
         with self._lock:
             reconnects = self._link.reconnects
             self._open()
+            if time.monotonic() - self._known_at > self.who.lease_ms / 1000:
+                self._let_go_of_what_is_gone()
             while True:
                 holdings = list(self.held.values())
                 answer = self._link.call(partial(self.index.announce, self.who, holdings))
@@ -178,6 +184,16 @@ class Part:
                     self.held.pop(holding.key, None)
                 else:
                     self.held[holding.key] = replace(holding, record=record)
+
+    def _let_go_of_what_is_gone(self) -> None:
+        """After a silence longer than the lease: bundles may have been deleted, and the index have forgotten them.
+
+        Announced, they would be entries again, of which nothing is there.
+        """
+        with suppress(FarmUnavailable):  # a reader that finds one gone has it compiled again
+            for key, one in list(self.held.items()):
+                if not self._store.exists(bundle_path(self.namespace, one.generation, key, one.record.token)):
+                    del self.held[key]
 
     def _check(self) -> None:
         if self._over is not None:
