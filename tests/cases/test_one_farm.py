@@ -89,7 +89,8 @@ def test_a_pickled_message_is_not_read_and_the_worker_goes_on(kit: Kit) -> None:
         body = ([Marks(marker)], {}, {})
         connection.Producer().publish(body, routing_key=queue, serializer="pickle", headers=headers)
     until(lambda: "pickle" in kit.logs(), what="the worker has seen it")
-    assert outcomes(kit.job("after-pickle").compile(load(kit, op(kit, "after-pickle")))) == {"compiled"}
+    with kit.job("after-pickle", **SHORT_SETTINGS) as job:
+        assert outcomes(job.compile(load(kit, op(kit, "after-pickle")))) == {"compiled"}
     assert not marker.exists()
 
 

@@ -14,7 +14,7 @@ from tests.fault.test_workers import Submission
 from tests.support.kit import Kit, op, running, until
 from tests.support.led import SHORT, SHORT_SETTINGS, assert_clean, start_leader
 
-OPERATORS = 12
+OPERATORS = 6
 MEGABYTE = 1 << 20
 
 

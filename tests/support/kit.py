@@ -114,19 +114,22 @@ class Kit:
 
     def start_worker(self, slots: int = 2, **environment: str) -> subprocess.Popen[bytes]:
         """Start a worker and wait until it has registered."""
-        before = len(self.farm().connection.registry.workers())
+        before = self._workers()
         name = f"w{len(self.processes)}@%h"
         worker = self.popen(
             [*CELERY, "worker", "-c", str(slots), "-n", name, "-l", "INFO", "--without-gossip", "--without-mingle"],
             **environment,
         )
         until(
-            lambda: len(self.farm().connection.registry.workers()) > before or worker.poll() is not None,
+            lambda: self._workers() - before or worker.poll() is not None,
             30,
             "worker registers",
         )
         assert worker.poll() is None, self.logs()
         return worker
+
+    def _workers(self) -> set[str]:
+        return {worker.id for worker in self.farm().connection.registry.workers()}
 
     def kill(self, process: subprocess.Popen[bytes], number: int = signal.SIGKILL) -> None:
         """Send a signal to that one process, not to what is below it."""
