@@ -12,6 +12,7 @@ from __future__ import annotations
 import atexit
 import logging
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from celery import signals
@@ -20,8 +21,9 @@ from kombu.exceptions import KombuError
 from redis.exceptions import RedisError
 
 from farm.celery import COMPILE_TASK, app, send_compiles, waiting_messages
-from farm.errors import FarmError, FarmRefused
+from farm.errors import FarmError, FarmRefused, InputError
 from farm.namespace import Namespace
+from farm.request.values import shown
 from farm.settings import Settings
 from workers.pool import TaskPool
 from workers.worker import CompileWorker
@@ -35,13 +37,26 @@ _worker: CompileWorker | None = None
 
 
 @app.task(name=COMPILE_TASK, ignore_result=True)  # type: ignore[untyped-decorator]
-def compile(namespace: str, queue: str) -> None:
-    """Take and finish the next claim of a queue; the message says only where there is work."""
+def compile(*arguments: Any) -> None:
+    """Take and finish the next claim of a queue: ``args=[namespace, queue]``, which say only where there is work."""
     if _worker is None:
         raise RuntimeError("this worker serves no compile queue")
+    try:
+        namespace, queue = _place(arguments, _worker.queues)
+    except InputError as error:
+        logger.warning("a compile message is passed over: %s", error)
+        return
     _worker.serve(namespace, queue)
     if _worker.has_more(namespace, queue) and _is_drained(queue):
-        _send(Namespace.parse(namespace), queue)
+        _send(namespace, queue)
+
+
+def _place(arguments: Sequence[Any], queues: Sequence[str]) -> tuple[Namespace, str]:
+    """Where a message says that there is work. Of another toolchain's queue nothing may be taken: it would be lost."""
+    match arguments:
+        case (str(namespace), str(queue)) if queue in queues:
+            return Namespace.parse(namespace), queue
+    raise InputError(f"{shown(arguments)} does not name a namespace and a queue of this worker")
 
 
 @signals.celeryd_init.connect  # type: ignore[untyped-decorator]

@@ -100,14 +100,14 @@ class CompileWorker:
         self._registration.start()
         self._leases.start()
 
-    def serve(self, namespace: str, queue: str) -> None:
+    def serve(self, namespace: Namespace, queue: str) -> None:
         """Bring the next claim of a queue to an end."""
-        self._compiler.serve(Namespace.parse(namespace), queue)
+        self._compiler.serve(namespace, queue)
 
-    def has_more(self, namespace: str, queue: str) -> bool:
+    def has_more(self, namespace: Namespace, queue: str) -> bool:
         """Whether claims wait in a queue, for this worker as long as it does not stop."""
         try:
-            waiting = waiting_claims(self._index(Namespace.parse(namespace)), [queue])
+            waiting = waiting_claims(self._index(namespace), [queue])
         except RedisError:
             return False
         return bool(waiting) and not self._stopping.is_set()

@@ -13,8 +13,10 @@ import msgpack
 import redis
 import zstandard
 
+from farm.errors import InputError
 from farm.index import names
 from farm.index.scripts import Scripts
+from farm.request.values import shown
 
 #: How long it is remembered that a task was answered: as long as Celery keeps the result.
 _ANSWERED_TTL_MS = 86_400_000
@@ -109,9 +111,13 @@ class Plans:
 
         Returns:
             None when there is nothing to do: another step is under way, the answer is out, or it is unknown.
+
+        Raises:
+            InputError: it holds what no manifest can, and so can not be kept: the submitter mends it.
         """
-        packed = b"" if manifest is None else zstandard.compress(msgpack.packb(manifest))
-        reply = self.scripts.run("plan", id, packed, msgpack.packb(options or {}), lease_ms, now_ms=self.now_ms)
+        packed = b"" if manifest is None else zstandard.compress(_packed(manifest, "the manifest"))
+        given = _packed(options or {}, "an option")
+        reply = self.scripts.run("plan", id, packed, given, lease_ms, now_ms=self.now_ms)
         if reply[0] != b"step":
             return None
         row = dict(zip(reply[1::2], reply[2::2], strict=True))
@@ -178,3 +184,15 @@ class Plans:
     @staticmethod
     def _plan(id: str) -> str:
         return names.PLAN + id
+
+
+def _packed(value: Any, what: str) -> bytes:
+    """JSON, as it was sent, has lone surrogates, numbers of any length, and no end of nesting."""
+    try:
+        packed: bytes = msgpack.packb(value)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise InputError(
+            f"farm.submit: {what} holds what can not be kept: {shown(str(error))}",
+            fix="send valid Unicode text, numbers of at most 64 bits, lists and mappings that are not nested deep",
+        ) from None
+    return packed

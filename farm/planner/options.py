@@ -13,6 +13,7 @@ from farm.index.jobs import PRIORITIES
 from farm.policy.cores import parse as parse_cores
 from farm.policy.debug_config import parse as parse_debug_config
 from farm.policy.modes import Debug, decide, read_level
+from farm.request.values import printable, shown
 
 
 class SubmitOptions(BaseModel):
@@ -31,7 +32,7 @@ class SubmitOptions(BaseModel):
     op_debug_config: str | None = None
     aicore_num: str | None = None
     jit_compile: Literal["true", "false", "auto"] | bool = "auto"
-    timeout: float | None = Field(default=None, ge=0)
+    timeout: float | None = Field(default=None, ge=0, le=31536000)
     #: Seconds for which pins are kept after the result is out; None: one job lease.
     hold: float | None = Field(default=None, ge=0, le=31536000)
 
@@ -46,13 +47,15 @@ class SubmitOptions(BaseModel):
             options = cls(**given)
         except ValidationError as error:
             first = error.errors()[0]
-            name = str(first["loc"][0])
+            name = str(next(iter(first["loc"]), "(no text)"))
             raise InputError(
-                f"farm.submit: argument {name} = {given.get(name)!r}: {first['msg']}",
+                f"farm.submit: argument {printable(name)} = {shown(given.get(name))}: {printable(first['msg'])}",
                 fix=f"the arguments are: {', '.join(cls.model_fields)}",
             ) from None
         if options.priority not in PRIORITIES:
-            raise InputError(f"priority {options.priority!r} is not known", fix=f"use one of: {', '.join(PRIORITIES)}")
+            raise InputError(
+                f"priority {shown(options.priority)} is not known", fix=f"use one of: {', '.join(PRIORITIES)}"
+            )
         return options
 
     def shaping(self) -> Shaping:

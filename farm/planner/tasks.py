@@ -18,10 +18,11 @@ from redis.exceptions import RedisError
 from farm.celery import STEP_TASK, SUBMIT_TASK, app
 from farm.client.connection import Connection, open_connection
 from farm.client.link import Link
-from farm.errors import FarmError, FarmUnavailable
+from farm.errors import FarmError, FarmUnavailable, InputError
 from farm.failpoint import reach
 from farm.index.plans import Plan, Plans
 from farm.planner.step import Step, refused
+from farm.request.values import shown
 from farm.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -44,9 +45,9 @@ def submit(self: Task, *arguments: Any, **options: Any) -> None:
 
 
 @app.task(name=STEP_TASK, ignore_result=True, acks_late=True)  # type: ignore[untyped-decorator]
-def step(id: str) -> None:
-    """Go on with a submission that was taken in."""
-    _advance(id, None, None)
+def step(*arguments: Any) -> None:
+    """Go on with a submission that was taken in: ``args=[id]``."""
+    _advance(arguments[0] if len(arguments) == 1 else None, None, None)
 
 
 @cache
@@ -54,7 +55,10 @@ def _connection() -> Connection:
     return open_connection(Settings.read())
 
 
-def _advance(id: str, manifest: Any, options: dict[str, Any] | None) -> None:
+def _advance(id: Any, manifest: Any, options: dict[str, Any] | None) -> None:
+    if not _is_id(id):
+        logger.warning("a message about %s is passed over: that is no task's id", shown(id))
+        return
     try:
         connection = _connection()
         settings = connection.settings
@@ -69,6 +73,17 @@ def _advance(id: str, manifest: Any, options: dict[str, Any] | None) -> None:
     except FarmUnavailable as error:
         logger.warning("%s: %s; another step will come", id, error)
         raise Reject(str(error), requeue=True) from None
+    except InputError as error:  # what can not be kept is answered at once
+        if not _give_out(id, _encoded(refused(error))):
+            raise Reject(str(error), requeue=True) from None
+
+
+def _is_id(id: Any) -> bool:
+    """Whether something can be kept, and answered, under it; what can not would come again for ever."""
+    try:
+        return bool(id.encode())
+    except (AttributeError, UnicodeEncodeError):
+        return False
 
 
 def _go_on(connection: Connection, link: Link, plans: Plans, plan: Plan) -> None:
@@ -100,7 +115,11 @@ def _answer(step: Step) -> bytes | None:
     except Exception as error:
         logger.exception("a step failed")
         document = refused(FarmError(f"internal error: {type(error).__name__}: {error}", "please report this"))
-    return None if document is None else json.dumps(document, ensure_ascii=False).encode()
+    return None if document is None else _encoded(document)
+
+
+def _encoded(document: dict[str, Any]) -> bytes:
+    return json.dumps(document, ensure_ascii=False).encode(errors="backslashreplace")
 
 
 def _give_out(id: str, answer: bytes) -> bool:

@@ -133,6 +133,9 @@ WRONG = {
     "two": (({}, {}), {}, "field version"),
     "an option that is none": (({},), {"colour": 1}, "argument colour"),
     "a mode that is none": (({"version": 1, "ops": []},), {"mode": "x"}, ""),
+    "a time without end": (({},), {"timeout": float("inf")}, "argument timeout"),
+    "text that is not Unicode": (({"version": 1, "soc": "\ud800"},), {}, "the manifest holds what can not be kept"),
+    "a number too long": (({},), {"hold": 2**64}, "an option holds what can not be kept"),
     "a file": (({"version": 1, "soc": "s", "toolchain": "host", "ops": [_FILE]},), {}, "path"),
 }
 
