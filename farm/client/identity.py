@@ -24,13 +24,21 @@ def job_id(given: str | None, environ: Mapping[str, str] = os.environ) -> str:
     Raises:
         InputError: the id has characters that names of files and keys must not have.
     """
-    chosen = given or environ.get("FARM_JOB_ID") or _from_launcher(environ) or f"job-{secrets.token_hex(8)}"
-    if not _JOB_ID.fullmatch(chosen):
+    return checked(given or environ.get("FARM_JOB_ID") or _from_launcher(environ) or f"job-{secrets.token_hex(8)}")
+
+
+def checked(job_id: str) -> str:
+    """The id of a job, if it can be one.
+
+    Raises:
+        InputError: it has characters that names of files and keys must not have.
+    """
+    if not _JOB_ID.fullmatch(job_id):
         raise InputError(
-            f"job id {chosen!r} is not valid",
+            f"job id {job_id!r} is not valid",
             fix="use 1 to 200 letters, digits and . _ : + @ = -, the first a letter, a digit or _",
         )
-    return chosen
+    return job_id
 
 
 def _from_launcher(environ: Mapping[str, str]) -> str | None:
@@ -49,7 +57,7 @@ def owner_labels(given: str | None, environ: Mapping[str, str] = os.environ) -> 
     """The labels under which reports name the job: ``k=v,k=v`` as given, and user, host, cluster as found.
 
     Raises:
-        InputError: a label is not of the form k=v.
+        InputError: a label holds what can not be shown to others.
     """
     try:
         user = getpass.getuser()
@@ -59,6 +67,10 @@ def owner_labels(given: str | None, environ: Mapping[str, str] = os.environ) -> 
     if cluster := environ.get("SLURM_CLUSTER_NAME"):
         labels["cluster"] = cluster
     for part in filter(None, (given or "").split(",")):
+        if not part.isprintable():
+            raise InputError(
+                f"owner {part!r} holds characters that can not be shown", fix="use printable text: k=v,k=v"
+            )
         name, equals, value = part.partition("=")
         if not equals:
             name, value = "owner", part

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Literal
 
 from farm.client.connection import Connection
-from farm.client.identity import member_id, owner_labels
+from farm.client.identity import checked, member_id, owner_labels
 from farm.client.link import Link
 from farm.client.part import Part
 from farm.errors import InputError
@@ -19,11 +19,15 @@ How = Literal["keep", "cancel"]
 
 
 class LiveJob:
-    """Finds a job in all namespaces of the farm; does not become a member of it."""
+    """Finds a job in all namespaces of the farm; does not become a member of it.
+
+    Raises:
+        InputError: no job has such an id.
+    """
 
     def __init__(self, connection: Connection, job_id: str, say: Callable[[str], None]) -> None:
         settings = connection.settings
-        self.id = job_id
+        self.id = checked(job_id)
         self.link = Link(connection.addresses.index_url, settings.reconnect_seconds, say)
         self._connection = connection
         self._member = member_id()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import signal
 import sys
 from datetime import UTC, datetime
@@ -27,6 +28,20 @@ json_option = click.option(
     "--json", "as_json", is_flag=True, cls=CeleryOption, help_group="Output",
     help="One JSON document on stdout; progress and logs on stderr.",
 )  # fmt: skip
+
+
+class Seconds(click.FloatRange):
+    """A number of seconds, a year of them at most; ``nan`` is none, though it passes every comparison."""
+
+    def __init__(self) -> None:
+        super().__init__(min=0, max=31_536_000)
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        """Read it."""
+        seconds = float(super().convert(value, param, ctx))
+        if math.isnan(seconds):
+            self.fail(f"{value!r} is not a number of seconds.", param, ctx)
+        return seconds
 
 
 class FarmCommand(CeleryCommand):  # type: ignore[misc]
@@ -127,8 +142,12 @@ def fail(error: FarmError, as_json: bool) -> NoReturn:
 
 
 def write_json(document: Any) -> None:
-    """The one document on stdout; complete before anything else happens."""
-    sys.stdout.buffer.write(json.dumps(document, ensure_ascii=False, indent=1).encode() + b"\n")
+    """The one document on stdout; complete before anything else happens.
+
+    Bytes of the command line that are no text stand in it as JSON's escapes of lone surrogates.
+    """
+    text = json.dumps(document, ensure_ascii=False, indent=1)
+    sys.stdout.buffer.write(text.encode(errors="backslashreplace") + b"\n")
     sys.stdout.buffer.flush()
 
 

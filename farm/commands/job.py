@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from celery.bin.base import CeleryOption, handle_preload_options
 
-from farm.commands.base import FarmCommand, FarmGroup, json_option, write_json
+from farm.commands.base import FarmCommand, FarmGroup, Seconds, json_option, write_json
 
 if TYPE_CHECKING:
     from farm.client.connection import Connection
@@ -107,7 +107,7 @@ def _print_failures(failures: list[dict[str, Any]]) -> None:
 @job.command("wait", cls=FarmCommand)
 @click.argument("job_id", metavar="ID")
 @click.option(
-    "--timeout", type=click.FloatRange(min=0), metavar="S", cls=CeleryOption, help_group="Wait",
+    "--timeout", type=Seconds(), metavar="S", cls=CeleryOption, help_group="Wait",
     help="Give up after S seconds; the job goes on.",
 )  # fmt: skip
 @json_option

@@ -9,7 +9,7 @@ from typing import Any
 import click
 from celery.bin.base import CeleryOption, handle_preload_options
 
-from farm.commands.base import FarmCommand, json_option, write_json
+from farm.commands.base import FarmCommand, Seconds, json_option, write_json
 
 
 def _option(*names: str, **attributes: Any) -> Any:
@@ -43,14 +43,12 @@ def _option(*names: str, **attributes: Any) -> Any:
 )
 @_option(
     "--timeout",
-    type=click.FloatRange(min=0),
+    type=Seconds(),
     metavar="S",
     help="Answer after S seconds, whatever is pending.",
 )
 @_option("--no-wait", is_flag=True, help="Have compiled what is absent and return; see: celery -A farm job wait.")
-@_option(
-    "--hold", type=click.FloatRange(min=0, max=31536000), default=0, metavar="S", help="Keep the pins S seconds longer."
-)
+@_option("--hold", type=Seconds(), default=0, metavar="S", help="Keep the pins S seconds longer.")
 @json_option
 @click.pass_context
 @handle_preload_options
