@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 $(shell [ "$$(cat $(VENV)/place 2>/dev/null)" = "$(CURDIR)" ] && $(BIN)/python -c '' 2>/dev/null || rm -f $(VENV)/locked)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak e2e check lint fmt bench lock clean venv machine
+.PHONY: help demo test long soak e2e check lint fmt bench lock clean venv machine
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -24,6 +24,9 @@ demo: venv ## start a farm here, compile C++ and CUDA operators twice, show cold
 
 test: venv ## run all tests, four at a time, long ones first (some minutes)
 	@$(BIN)/python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder
+
+long: venv ## tests that take too long for every change: workers lost at each step, a network that is cut
+	@$(BIN)/python -m pytest -q -m long
 
 check: lint ## everything that reads the code: lint, types, layers, the compose file
 	@$(BIN)/mypy --no-error-summary

@@ -7,6 +7,8 @@ import socket
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.fault.test_workers import Submission, compiling
 from tests.support.kit import CELERY, Kit, children_of, op, until
 from tests.support.led import SHORT, SHORT_SETTINGS, assert_clean, start_leader
@@ -26,6 +28,7 @@ def start_far_worker(kit: Kit, net: Cable, port: int) -> subprocess.Popen[bytes]
     return worker
 
 
+@pytest.mark.long
 def test_a_worker_that_is_cut_off_loses_its_claim_and_comes_back_as_one_that_has_none(tmp_path: Path) -> None:
     kit = Kit(tmp_path)
     kit.env |= SHORT

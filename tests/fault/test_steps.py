@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import farm
 from farm.coordinator.chores import ask_rebuild
 from farm.failpoint import VARIABLE
@@ -38,6 +40,7 @@ def wait_for(process: subprocess.Popen[Any], states: str, what: str) -> None:
     until(lambda: state(process.pid) in states, 20, what)
 
 
+@pytest.mark.long
 def test_a_worker_lost_at_any_step_costs_another_attempt_and_no_more(tmp_path: Path) -> None:
     """A claim goes from worker to worker; each is lost one step later than the one before."""
     with running(tmp_path, workers=0, **TIMES) as kit:
