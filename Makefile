@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 $(shell [ "$$(cat $(VENV)/place 2>/dev/null)" = "$(CURDIR)" ] && $(BIN)/python -c '' 2>/dev/null || rm -f $(VENV)/locked)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test long soak e2e check lint fmt bench lock clean venv machine
+.PHONY: help demo test long soak fuzz e2e check lint fmt bench lock clean venv machine
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -38,6 +38,9 @@ e2e: venv ## bring the compose file up with a real engine (as root on Debian; so
 
 soak: venv ## ten minutes of force jobs and lost leaders, at random (make soak SEED=... brings a run back)
 	@$(BIN)/python -m tests.soak.soak "$(SEED)"
+
+fuzz: venv ## hostile files, commands and messages, at random; a quarter of an hour (make fuzz EXAMPLES=10000)
+	@FUZZ_EXAMPLES=$(or $(EXAMPLES),2000) nice $(BIN)/python -m pytest -q -p no:xdist tests/fuzz
 
 lint: venv ## ruff: rules and format
 	@$(BIN)/ruff check -q --output-format concise
