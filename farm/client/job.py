@@ -66,6 +66,8 @@ class Job:
         self._link = Link(self._connection.addresses.index_url, settings.reconnect_seconds, self._say)
         self._delivery = self._deliver(self._say)
         self._closing = Event()
+        #: Somebody has ended it, as the heart has heard.
+        self._ended: JobEnded | None = None
         self._heart: Thread | None = None
 
     @property
@@ -94,7 +96,8 @@ class Job:
         if os.getpid() != self._pid:
             self._begin()
         if self._closing.is_set():
-            raise InputError(f"job {self.id} is closed: this member has left it", fix="make a new one: Farm.job()")
+            closed = InputError(f"job {self.id} is closed: this member has left it", fix="make a new one: Farm.job()")
+            raise self._ended or closed
         self._progress = progress or _SILENT
         requests = list(requests)
         asks = self._asks(requests, timeout) if requests else []
@@ -177,6 +180,7 @@ class Job:
                     part.heartbeat()
                 except JobEnded as ended:
                     self._say(ended.message)
+                    self._ended = ended
                     self._closing.set()
                 except FarmError:  # the caller's own calls report it; the next beat tries again
                     continue

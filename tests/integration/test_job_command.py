@@ -206,10 +206,15 @@ def test_who_holds_pins_is_told_too(tmp_path: Path) -> None:
         manifest = kit.manifest(op(kit, "one"))
         holding = in_background(lambda: kit.submit(manifest, "--job-id", "train", "--hold", "100"))
         until(lambda: pins(kit) == 1 and kit.redis().hlen(kit.index().prefix + "e:1"), what="it is compiled and held")
+        member = kit.job(job_id="train", heartbeat_seconds=0.5)
+        member.compile(load(kit, op(kit, "one")))
         job(kit, "release", "train")
         holding.join(HEARD_SECONDS)
         assert not holding.is_alive()
         assert pins(kit) == 0
+        until(lambda: member._closing.is_set(), what="its heart has heard")
+        with pytest.raises(farm.FarmError, match="job train was released by"):
+            member.compile(load(kit, op(kit, "one")))
 
 
 def test_a_job_of_two_namespaces_is_one_job(tmp_path: Path) -> None:
