@@ -1,0 +1,251 @@
+"""The same random calls on the index and on its model, by members and workers.
+
+What a rule draws never depends on the state: a number picks one of what there is. So a failing example is the same
+when it is run again, and shrinks well. Rules stand for what members and workers do; how often each of the rarer calls
+comes is in the lists that are drawn from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule
+
+from farm.index.claims import RetryRules
+from farm.index.jobs import Holding, Member, Scope, Want, as_member
+from farm.index.outcomes import Failure, Hit, Membership, Taken
+from farm.index.record import ClaimRef, Record
+from farm.index.sources import SourceLease
+from farm.index.upkeep import Purged
+from farm.namespace import PRIVATE_GENERATION, BundleId
+from tests.lua.world import CLAIM_LEASE, LEASE, QUEUE, key, record_of
+from tests.property.pair import Pair
+
+KEYS = [key(n) for n in range(4)]
+RULES = RetryRules(max_attempts=2)
+QUEUES = [QUEUE, "compile.cuda.ba9876543210"]
+STRANGER = Member("z", "m", "enable", 1, b"{}", LEASE, 1)
+
+T = TypeVar("T")
+numbers = st.integers(0, 15)
+some_keys = st.lists(st.sampled_from(range(len(KEYS))), min_size=1, max_size=4)
+scopes = st.sampled_from(["shared", "shared", "shared", "private"])
+queues = st.sampled_from([*QUEUES, QUEUE])
+hows = st.sampled_from(["keep", "cancel"])
+chunks = st.sampled_from([250, 250, 1, 2])
+
+
+def pick(items: Sequence[T], number: int, others: Sequence[T] = ()) -> T | None:
+    """One of the items, by a small number one of the last; by a large one also of others; None when there is none."""
+    some = others if number > 11 or not items else items
+    return some[-1 - number % len(some)] if some else None
+
+
+def bundle_record(token: int) -> Record:
+    """The record of the bundle that was put under the token."""
+    return record_of(token, 100 + token % 900)
+
+
+class Members(RuleBasedStateMachine):
+    """Members of jobs: what they hold, and what they may rely on."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self.pair = Pair(url)
+        self.call = self.pair.call
+        self.members: dict[tuple[str, str], Member] = {}
+        #: Run and member -> key -> what it holds, as it would announce it.
+        self.held: dict[tuple[str, str], dict[bytes, Holding]] = {}
+        #: The generation that a run was promised.
+        self.floors: dict[str, int] = {}
+        #: Run -> key -> the hit that it was answered with: it stands as long as the job lives.
+        self.relied: dict[str, dict[bytes, Hit]] = {}
+        self.nonces = 0
+        self.call("open", 1)
+        for job, member in ("a1", "a2", "b1"):
+            self.join(job, member, 1, 0)
+
+    def some_member(self, number: int) -> Member:
+        """One that lives; at times one whose job has ended, or a stranger."""
+        jobs, members = self.pair.model.jobs, list(self.members.values())
+        alive = [who for who in members if who.job in jobs and jobs[who.job].incarnation == who.incarnation]
+        who = pick(alive, number, [STRANGER, *members]) or STRANGER
+        return replace(who, floor=max(who.floor, self.floors.get(who.run, 0)))
+
+    @staticmethod
+    def keys_of(who: Member, which: list[int], scope: Scope) -> list[bytes]:
+        """Keys of everybody, or those of this run alone."""
+        shared = [KEYS[n] for n in which]
+        return shared if scope == "shared" else [hashlib.sha256(k + who.run.encode()).digest() for k in shared]
+
+    def new_nonce(self) -> str:
+        self.nonces += 1
+        return f"nonce {self.nonces}"
+
+    @rule(job=st.sampled_from("abc"), member=st.sampled_from("12"), priority=st.integers(0, 2), forces=numbers)
+    def join(self, job: str, member: str, priority: int, forces: int) -> None:
+        who = Member(job, member, "force" if forces == 15 else "enable", priority, b"{}", LEASE)
+        answer = self.call("join", who)
+        if isinstance(answer, Membership):
+            self.members[job, member] = as_member(who, answer)
+
+    @rule(n=numbers, which=some_keys, scope=scopes)
+    def acquire(self, n: int, which: list[int], scope: Scope) -> None:
+        who = self.some_member(n)
+        keys = self.keys_of(who, which, scope)
+        self.hear(who, keys, self.call("acquire", who, keys, scope))
+
+    @rule(n=numbers, which=some_keys, scope=scopes, queue=queues, epoch=st.sampled_from([0, 0, 1, 2]), late=numbers)
+    def claim(self, n: int, which: list[int], scope: Scope, queue: str, epoch: int, late: int) -> None:
+        who = self.some_member(n)
+        keys = self.keys_of(who, which, scope)
+        wants = [Want(k, b"request of " + k, queue) for k in keys]
+        sources = SourceLease(epoch, self.pair.now_ms + (0 if late == 15 else 900_000)) if epoch else None
+        self.hear(who, keys, self.call("claim", who, wants, self.new_nonce(), scope, sources))
+
+    def hear(self, who: Member, keys: list[bytes], answers: Any) -> None:
+        """A live job's answer never changes, a drop and a new floor aside, and is never from below its floor."""
+        for k, hit in zip(keys, answers, strict=True) if isinstance(answers, list) else ():
+            if isinstance(hit, Hit):
+                assert hit.generation >= who.floor or hit.generation == PRIVATE_GENERATION
+                relied = self.relied.setdefault(who.run, {})
+                assert relied.get(k, hit) == hit or PRIVATE_GENERATION < relied[k].generation < who.floor
+                relied[k] = hit
+                self.held.setdefault((who.run, who.member), {})[k] = Holding(hit.generation, k, hit.record)
+
+    @rule(n=numbers, forgets=st.sampled_from([0, 0, 1, 2, 4]))
+    def announce(self, n: int, forgets: int) -> None:
+        """What a member holds comes back, whatever was lost, unless it was deleted or there is newer."""
+        who = self.some_member(15 - n)
+        held = list(self.held.get((who.run, who.member), {}).values())
+        held = [each for at, each in enumerate(held) if not forgets & 1 << at % 3]
+        answers = self.call("announce", who, held)
+        seen, model = self.pair.seen, self.pair.model
+        for each, record in zip(held, answers, strict=True) if isinstance(answers, list) else ():
+            has = seen.maps.get(who.run, {}).get(each.key, (0, ""))
+            if record:
+                assert seen.entries[each.generation, each.key] == record
+                assert has == (each.generation, "i")
+            else:
+                path = model.path((each.generation, each.key), each.record.token)
+                assert path in seen.deleting or 0 < each.generation < max(who.floor, has[0])
+
+    @rule(n=numbers, fingerprint=st.sampled_from(["", "0123", "4567"]))
+    def stay(self, n: int, fingerprint: str) -> None:
+        if fingerprint:
+            self.call("choose", self.some_member(n), "host", fingerprint)
+        else:
+            self.call("heartbeat", self.some_member(n))
+
+    @rule(n=numbers, how=hows, by=st.sampled_from(["itself", "itself", "the reaper", "a person"]), limit=chunks)
+    def leave(self, n: int, how: str, by: str, limit: int) -> None:
+        """Somebody leaves, or ends a job; the dead are buried, or some of them."""
+        who = self.some_member(n)
+        if by == "a person":
+            self.call("end", who.job, who.incarnation, how, by, LEASE)
+        else:
+            self.call("leave", replace(who, member="") if by == "the reaper" else who, how)
+        self.call("bury", limit)
+
+    @rule(n=numbers)
+    def ask_purge(self, n: int) -> None:
+        """Each job once; who is answered has a floor."""
+        who = self.some_member(n)
+        answer = self.call("ask_purge", who.run, who.job, who.incarnation)
+        if isinstance(answer, Purged):
+            self.floors[who.run] = max(answer.generation, self.floors.get(who.run, 0))
+
+
+class Workers(Members):
+    """Workers, good and bad ones."""
+
+    def __init__(self, url: str) -> None:
+        self.taken: list[ClaimRef] = []
+        #: What lies in the store.
+        self.objects: dict[str, BundleId] = {}
+        super().__init__(url)
+
+    def put(self, at: BundleId) -> None:
+        self.objects[at.path(self.pair.index.namespace)] = at
+
+    def some_claim(self, number: int) -> ClaimRef | None:
+        """One that runs; at times one that was taken over, or has ended."""
+        claims = {(at.generation, at.key): at for at in self.taken}
+        live = {ref: claim.token for ref, claim in self.pair.model.claims.items() if ref in claims}
+        running = [at for ref, at in claims.items() if live.get(ref) == at.token]
+        taken_over = [at for at in self.taken if live.get((at.generation, at.key), at.token) != at.token]
+        return pick(running, number, taken_over or self.taken)
+
+    @rule(queue=queues)
+    def take(self, queue: str) -> None:
+        taken = self.call("take", queue, "worker", self.new_nonce(), CLAIM_LEASE)
+        if isinstance(taken, Taken):
+            assert taken.claim not in self.taken
+            self.taken.append(taken.claim)
+
+    @rule(n=numbers, limit=chunks)
+    def publish(self, n: int, limit: int) -> None:
+        """The worker also tells those who waited, or some of them."""
+        if claim := self.some_claim(n):
+            self.put(BundleId(claim.generation, claim.key, claim.token))
+            self.call("publish", claim, bundle_record(claim.token))
+            self.call("tell", limit)
+
+    @rule(n=numbers, which=some_keys, scope=scopes, queue=queues, done=st.integers(0, 4))
+    def compile(self, n: int, which: list[int], scope: Scope, queue: str, done: int) -> None:
+        """Claims, and some of them come to their end, so that there is something to keep up."""
+        self.claim(n, which, scope, queue, 0, 0)
+        for at in range(len(set(which))):
+            self.take(queue)
+            if at < done:
+                self.publish(0, 250)
+
+    @rule(
+        n=numbers,
+        limit=chunks,
+        remember=st.booleans(),
+        kind=st.sampled_from(["transient", "timeout", "cancelled", "released", "rejected"]),
+    )
+    def fail(self, n: int, limit: int, kind: Any, remember: bool) -> None:
+        if claim := self.some_claim(n):
+            if kind == "released":
+                self.call("release", claim)
+            else:
+                self.call("fail", claim, Failure(kind, "why", "log"), RULES, remember=remember)
+                self.call("tell", limit)
+
+    @rule(n=numbers)
+    def drop(self, n: int) -> None:
+        """A reader found the bundle of an entry bad."""
+        if found := pick(sorted(self.pair.seen.entries.items(), key=lambda row: row[0]), n % 12):
+            (g, k), record = found
+            assert self.call("drop", g, k, record.token)
+            for relied in self.relied.values():
+                if k in relied and relied[k].generation == g:
+                    del relied[k]
+
+    @rule(
+        seconds=st.sampled_from([0, 0, 20, 20, 300]),
+        holds=st.sampled_from([False, False, False, True]),
+        what=st.sampled_from(["reclaim", "reclaim", "end_lapsed", "bury", "tell", "renew", "wake"]),
+        limit=chunks,
+    )
+    def attend(self, seconds: int, holds: bool, what: str, limit: int) -> None:
+        """Time passes, and somebody looks who has not come back; a hold keeps him from judging."""
+        if holds:
+            self.call("hold", 2 * CLAIM_LEASE, 2 * LEASE)
+        self.pair.pass_time(seconds)
+        match what:
+            case "reclaim":
+                for queue in self.call("reclaim", RULES, limit):
+                    self.take(queue)
+            case "renew":
+                self.call("renew", self.taken[-5:], CLAIM_LEASE)
+            case "wake":
+                self.call("wake", QUEUE, 2, 10_000)
+            case _:
+                self.call(what, limit)
