@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 $(shell [ "$$(cat $(VENV)/place 2>/dev/null)" = "$(CURDIR)" ] && $(BIN)/python -c '' 2>/dev/null || rm -f $(VENV)/locked)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test long soak fuzz e2e check lint fmt bench lock clean venv machine
+.PHONY: help demo test long property soak fuzz mutants e2e check lint fmt bench lock clean venv machine
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -36,8 +36,14 @@ check: lint ## everything that reads the code: lint, types, layers, the compose 
 e2e: venv ## bring the compose file up with a real engine (as root on Debian; some minutes)
 	@$(BIN)/python -m tests.e2e.compose
 
+property: venv ## random calls on the index and on its plain model, for long (EXAMPLES=2000; some minutes)
+	@PROPERTY_EXAMPLES=$(or $(EXAMPLES),2000) nice $(BIN)/python -m pytest -q -p no:xdist tests/property
+
 soak: venv ## ten minutes of force jobs and lost leaders, at random (make soak SEED=... brings a run back)
 	@$(BIN)/python -m tests.soak.soak "$(SEED)"
+
+mutants: venv ## disable the farm's rules one at a time: which test notices? (make mutants ONLY="publish lib/job loop")
+	@LAYERS="$(LAYERS)" $(BIN)/python -m tests.mutants $(ONLY)
 
 fuzz: venv ## hostile files, commands and messages, at random; a quarter of an hour (make fuzz EXAMPLES=10000)
 	@FUZZ_EXAMPLES=$(or $(EXAMPLES),2000) nice $(BIN)/python -m pytest -q -p no:xdist tests/fuzz

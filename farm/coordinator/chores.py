@@ -52,7 +52,7 @@ class Chores:
 
     def _next_work(self, held: bool) -> Iterator[None] | None:
         asked, done = self._server.hmget(names.CHORES, "rebuild_asked", "rebuild_done")
-        if asked and asked != done:
+        if asked != done:
             return self._rebuild(asked)
         if not held and time.monotonic() >= self._next_search:
             self._next_search = time.monotonic() + ORPHANS_EVERY_SECONDS

@@ -66,10 +66,11 @@ class Desk:
         """Other settings from now on."""
         self.settings = self.settings.model_copy(update=settings)
 
-    def space(self, soc: str = "a", cache: str = "default") -> Space:
+    def space(self, soc: str = "a", cache: str = "default", *, listed: bool = True) -> Space:
         """A namespace, open at generation 1 and known to the farm."""
         index = Index(self.server, Namespace(cache, soc))
-        self.server.sadd(names.NAMESPACES, str(index.namespace))
+        if listed:
+            self.server.sadd(names.NAMESPACES, str(index.namespace))
         index.open(1)
         return Space(
             index, self.store, self.registry, self.settings,

@@ -9,7 +9,7 @@ from farm.coordinator.space import Space
 from farm.index import names
 from farm.policy.limits import Limits
 from tests.coordinator.desk import MEGABYTE, Desk
-from tests.lua.world import key, keys
+from tests.lua.world import T0, key, keys
 
 LIMITS = Limits(10 * MEGABYTE, 50, "environment", True)
 OFF = Limits(10 * MEGABYTE, 50, "environment", False)
@@ -53,6 +53,18 @@ def test_while_entries_are_held_nothing_goes_and_nothing_is_told(desk: Desk) -> 
     space.index.hold(0, 60_000)
     assert age(space, LIMITS) == AgeReport()
     assert len(desk.keys(space)) == 12
+
+
+def test_when_the_hold_is_over_the_rest_is_told(desk: Desk) -> None:
+    space = desk.space()
+    desk.put(space, keys(12), MEGABYTE)
+    space.index.now_ms = T0
+    space.index.acquire(desk.join(space), keys(12))
+    space.index.hold(0, 60_000)
+    space.index.now_ms = T0 + 59_999
+    assert age(space, LIMITS) == AgeReport()
+    space.index.now_ms = T0 + 60_000
+    assert age(space, LIMITS) == AgeReport(0, 0, 2 * MEGABYTE)
 
 
 @pytest.fixture

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
+import logging
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 
 from farm.coordinator import chores as module
 from farm.coordinator.chores import Chores, ask_rebuild
 from farm.coordinator.sources import SourceCare
+from farm.coordinator.space import Space
 from farm.errors import FarmUnavailable
 from farm.index import names
 from farm.index.index import Index
 from farm.index.sources import SOURCE_LEASE_MS, SourceEpochs
 from farm.namespace import Namespace
+from farm.store.inventory import Inventory, take_inventory
 from farm.store.store import Store
 from tests.coordinator.desk import Desk
 from tests.lua.world import key
@@ -27,7 +32,10 @@ class Work:
         self.desk = desk
         self.epochs = SourceEpochs(desk.server)
         self.care = SourceCare(self.epochs, desk.store, self.indexes, 0)
-        self.chores = Chores(desk.server, desk.store, lambda one: desk.space(one.soc, one.cache), self.care)
+        self.chores = Chores(desk.server, desk.store, self.space, self.care)
+
+    def space(self, namespace: Namespace) -> Space:
+        return self.desk.space(namespace.soc, namespace.cache, listed=False)
 
     def indexes(self) -> Sequence[Index]:
         return [Index(self.desk.server, Namespace("default", "a"))]
@@ -108,8 +116,6 @@ def test_after_a_rebuild_what_is_nobodys_is_searched_for_at_once(desk: Desk, wor
 
 def test_the_search_collects_sources_of_closed_epochs(desk: Desk, work: Work) -> None:
     data = b"int main;" * 1000
-    import hashlib
-
     desk.space()
     desk.store.put_source(hashlib.sha256(data).digest(), 5, data)
     work.epochs.now_ms = 10
@@ -149,6 +155,55 @@ def test_a_tick_does_only_as_much_as_its_time_allows(desk: Desk, work: Work, mon
     monkeypatch.setattr(module, "STORE_SECONDS_A_TICK", 5)
     work.step()
     assert work.done() == ask
+
+
+def test_what_is_under_way_goes_on_in_the_next_tick(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "STORE_SECONDS_A_TICK", 0.001)
+    begun: list[int] = []
+
+    def slow() -> Iterator[None]:
+        begun.append(1)
+        for _ in range(3):
+            time.sleep(0.002)
+            yield
+
+    monkeypatch.setattr(work.chores, "_next_work", lambda held: slow())
+    work.step()
+    assert begun == [1]
+
+
+def test_the_store_is_listed_beside_the_ticks(desk: Desk, work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = threading.Event()
+
+    def slow(store: Store) -> Inventory:
+        gate.wait(30)
+        return take_inventory(store)
+
+    monkeypatch.setattr(module, "take_inventory", slow)
+    monkeypatch.setattr(module, "STORE_SECONDS_A_TICK", 0.01)
+    desk.bundle(desk.space(), key(1))
+    ask = ask_rebuild(desk.server)
+    work.chores.step(False)
+    work.chores.step(False)
+    assert work.done() is None
+    gate.set()
+    work.step()
+    assert work.done() == ask
+
+
+def test_what_the_search_condemned_is_told(
+    desk: Desk, work: Work, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("farm.coordinator.rebuild.CHUNK", 2)
+    caplog.set_level(logging.INFO, "farm.coordinator.chores")
+    space = desk.space()
+    desk.put(space, [key(9)])
+    for n in range(3):
+        desk.bundle(space, key(n))
+    for _ in range(2):
+        work.chores._next_search = time.monotonic()
+        work.step()
+    assert caplog.messages == ["default/a: 3 objects that nothing knows are condemned"]
 
 
 def test_a_leader_is_called_to_a_rebuild(desk: Desk) -> None:

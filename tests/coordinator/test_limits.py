@@ -10,6 +10,7 @@ from farm.coordinator.limits import CacheLimits
 from farm.coordinator.outage import Outage
 from farm.errors import FarmUnavailable
 from farm.policy.textfile import MAX_BYTES
+from farm.store.errors import StoreDamaged
 from farm.store.store import Store
 from tests.coordinator.desk import MEGABYTE, Desk
 
@@ -73,7 +74,7 @@ def test_a_file_that_is_too_large_sets_nothing_and_one_that_is_away_counts_as_it
     write(desk, TEXT + b"#" * MAX_BYTES)
     limits.read(["default"])
     assert size(limits) == (9, "environment")
-    assert "it sets nothing" in caplog.text
+    assert "it sets nothing: keep only the settings in it" in caplog.text
     write(desk, TEXT)
     limits.read(["default"])
     limits.read(["default"])
@@ -106,3 +107,14 @@ def test_an_outage_is_told_when_it_begins_and_when_it_ends(caplog: pytest.LogCap
 def test_a_fault_of_the_environment_is_told(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
     CacheLimits(desk.store, {"ASCEND_MAX_OP_CACHE_SIZE": "many"}, Outage())
     assert "ASCEND_MAX_OP_CACHE_SIZE" in caplog.text
+
+
+def test_what_mends_an_unreadable_file_is_told(
+    desk: Desk, limits: CacheLimits, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(store: Store, path: str, generated: bytes, at_most_bytes: int) -> bytes:
+        raise StoreDamaged("it is a folder", fix="move what lies there")
+
+    monkeypatch.setattr(Store, "settings_file", refused)
+    limits.read(["default"])
+    assert "it is a folder; it sets nothing: move what lies there" in caplog.text

@@ -14,6 +14,7 @@ from farm.errors import FarmUnavailable
 from farm.index import names
 from farm.index.jobs import Want
 from farm.index.leader import Leadership
+from farm.index.plans import Plans
 from farm.index.upkeep import Purged
 from farm.store.store import Store
 from tests.coordinator.desk import MEGABYTE, QUEUE, Desk
@@ -51,6 +52,26 @@ def test_a_coordinator_that_ends_lets_a_standby_lead_at_once_but_a_standby_ends_
     assert Leadership(desk.server).current() is None
 
 
+def test_a_standby_that_ends_begins_no_term(desk: Desk) -> None:
+    leader, standby, stop = desk.coordinator(), desk.coordinator(), threading.Event()
+    stop.set()
+    leader.tick()
+    standby.tick()
+    desk.server.hset(names.LEADER, "deadline_ms", 0)
+    standby.run(stop)
+    assert desk.server.hmget(names.LEADER, "name", "term") == [leader.name.encode(), b"1"]
+
+
+def test_who_leads_again_says_so(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "farm.coordinator.loop")
+    first, second = desk.coordinator(), desk.coordinator()
+    for leader in (first, second, first):
+        desk.server.delete(names.LEADER)
+        leader.tick()
+        (second if leader is first else first).tick()
+    assert ["leading" in text for text in caplog.messages].count(True) == 3
+
+
 def test_a_tick_does_all_jobs(desk: Desk) -> None:
     desk.set(max_total_size_mb=None)
     coordinator, space = desk.coordinator(ASCEND_MAX_OP_CACHE_SIZE="5"), desk.space()
@@ -58,7 +79,9 @@ def test_a_tick_does_all_jobs(desk: Desk) -> None:
     desk.put(space, keys(6), MEGABYTE)
     space.index.claim(desk.join(space), [Want(key(9), b"request", QUEUE)], "n")
     desk.worker(QUEUE)
+    Plans(desk.server).begin("id", {}, {}, 0)
     coordinator.tick()
+    assert desk.messages.steps == ["id"]
     assert space.index.stored_bytes() == 2 * MEGABYTE
     assert desk.messages.sent == {QUEUE: 1}
     assert desk.server.hget(f"{space.index.prefix}meta", "limit_bytes") == b"%d" % (5 * MEGABYTE)
@@ -178,7 +201,8 @@ def test_a_server_that_is_away_is_waited_for(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     desk.set(tick_seconds=0.05)
-    coordinator, stop, ticks = desk.coordinator(), threading.Event(), []
+    coordinator, stop, ticks, waits = desk.coordinator(), threading.Event(), [], []
+    monkeypatch.setattr(stop, "wait", waits.append)
 
     def tick() -> bool:
         ticks.append(1)
@@ -191,7 +215,26 @@ def test_a_server_that_is_away_is_waited_for(
     monkeypatch.setattr(coordinator, "tick", tick)
     coordinator.run(stop)
     assert len(ticks) == 3
+    assert waits == [0.05]
     assert "trying again" in caplog.text
+
+
+def test_a_call_makes_it_tick_at_once_and_only_that(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.set(tick_seconds=60)
+    coordinator, stop = desk.coordinator(), threading.Event()
+    ticks: list[int] = []
+    monkeypatch.setattr(coordinator, "tick", lambda: ticks.append(1))
+    thread = threading.Thread(target=coordinator.run, args=(stop,))
+    thread.start()
+    try:
+        until(lambda: ticks)
+        desk.server.publish(names.WAKE_CHANNEL, "purge")
+        until(lambda: len(ticks) == 2)
+    finally:
+        stop.set()
+        desk.server.publish(names.WAKE_CHANNEL, "stop")
+        thread.join()
+    assert len(ticks) == 2
 
 
 def test_what_was_done_is_logged(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
@@ -209,5 +252,8 @@ def test_what_was_done_is_logged(desk: Desk, caplog: pytest.LogCaptureFixture) -
     desk.put(space, keys(1))
     space.index.ask_purge("r")
     desk.join(space, lease_ms=0)
-    for word in ("purged", "reaped", "drained"):
+    for word in ("purged", "0 claims queued again, 1 jobs", "drained"):
         until(logged(word))
+    space.index.claim(desk.join(space), [Want(key(1), b"request", QUEUE)], "n")
+    space.index.take(QUEUE, "w", "d", 0)
+    until(logged("1 claims queued again, 0 jobs"))
