@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from farm.errors import InputError
 
 PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,63}")
+_SHOWN_CHARACTERS = 100
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -22,7 +23,7 @@ class Namespace:
             value = getattr(self, field)
             if not PART.fullmatch(value):
                 raise InputError(
-                    f"{field} {value!r} is not a valid name",
+                    f"{field} {value[:_SHOWN_CHARACTERS]!r} is not a valid name",
                     fix="use 1 to 64 letters, digits and . _ + -, the first a letter, a digit or _",
                 )
 

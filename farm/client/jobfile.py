@@ -79,7 +79,7 @@ def _read(path: Path) -> dict[str, Any] | None:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
             document = json.loads(file.read())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None  # absent, a link, or not ours: replaced as a whole
     match document:
         case {"incarnation": int(), "operators": dict()}:

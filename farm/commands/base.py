@@ -6,6 +6,7 @@ Exit: 0 well, 1 the work failed, 2 wrong usage or input, 3 the farm can not be r
 from __future__ import annotations
 
 import errno
+import io
 import json
 import math
 import signal
@@ -60,6 +61,7 @@ class FarmCommand(CeleryCommand):  # type: ignore[misc]
     def invoke(self, ctx: Any) -> Any:
         """Run; a terminated command leaves its job as an interrupted one does."""
         signal.signal(signal.SIGTERM, _terminate)
+        _show_every_letter()
         as_json = bool(ctx.params.get("as_json"))
         try:
             return super().invoke(ctx)
@@ -107,6 +109,12 @@ class FarmGroup(click.Group):
             if not ctx.meta.get("farm.json"):
                 raise
             fail(InputError(error.format_message(), f"see: celery -A farm {ctx.info_name} --help"), True)
+
+
+def _show_every_letter() -> None:
+    """Names that the terminal's locale has no letters for are shown with escapes, as stderr does."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _lost_index() -> type[Exception]:

@@ -107,9 +107,10 @@ def _load(state_dir: Path) -> EmbeddedFarm | None:
     try:
         row = json.loads(text)
         farm = EmbeddedFarm(**row)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise _not_ours(state_dir, str(error)) from None
-    if not isinstance(farm.pid, int) or not all(isinstance(row[name], str) for name in row if name != "pid"):
+    texts = [row[name] for name in row if name != "pid"]
+    if not isinstance(farm.pid, int) or not all(isinstance(text, str) and text.isprintable() for text in texts):
         raise _not_ours(state_dir, "a value has the wrong type")
     return farm
 

@@ -22,6 +22,7 @@ from typing import Any, BinaryIO
 
 from farm.errors import FarmError, InputError
 from farm.namespace import Namespace
+from farm.request.values import printable, shown
 from farm.store.store import OBJECT_CAP_BYTES
 
 FORMAT = 1
@@ -136,14 +137,14 @@ class ArchiveReader:
         while (info := self._next()).name != _END:
             behind = self._position + info.size + -info.size % _BLOCK
             if self._size is not None and behind > self._size:
-                raise BrokenArchive(f"it is cut off after {self._size} bytes, within {info.name}")
+                raise BrokenArchive(f"it is cut off after {self._size} bytes, within {printable(info.name)}")
             yield self._member(info)
             self._go_to(behind)
             entries += 1
             stored_bytes += info.size
         told = self._json(info)
         if told != {"entries": entries, "bytes": stored_bytes}:
-            raise BrokenArchive(f"{entries} bundles of {stored_bytes} bytes were read, its end says {told}")
+            raise BrokenArchive(f"{entries} bundles of {stored_bytes} bytes were read, its end says {shown(told)}")
         self._file.read(2 * _BLOCK)
 
     def read(self, member: Member) -> bytes:
@@ -222,9 +223,9 @@ def _header(document: Any) -> Header:
         case {
             "format": int(), "schema": int(schema), "key_schema": int(key_schema), "farm_id": str(farm_id),
             "created": str(created), "namespaces": list(namespaces),
-        }:  # fmt: skip
+        } if all(isinstance(name, str) for name in namespaces):  # fmt: skip
             try:
-                where = tuple(Namespace.parse(str(name)) for name in namespaces)
+                where = tuple(Namespace.parse(name) for name in namespaces)
             except InputError as error:
                 raise BrokenArchive(f"{_HEAD}: {error.message}") from None
             return Header(schema, key_schema, farm_id, created, where)

@@ -163,7 +163,7 @@ class Store:
         try:
             row = json.loads(data)
             identity = FarmIdentity(str(row["farm_id"]), int(row["schema"]))
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             raise FarmRefused(
                 f"store {self.url}: {IDENTITY_PATH} is not the identity of a farm",
                 fix="set FARM_STORE_URL to an empty folder or to a farm's store",

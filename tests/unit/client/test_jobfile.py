@@ -47,7 +47,7 @@ def test_long_job_ids_do_not_collide(folder: KernelFolder) -> None:
     assert folder.write_job("x" * 300 + "a", 1, {}) != folder.write_job("x" * 300 + "b", 1, {})
 
 
-@pytest.mark.parametrize("there", [b"", b"{", b"[]", b'{"incarnation": "x"}', b"\xff"])
+@pytest.mark.parametrize("there", [b"", b"{", b"[]", b'{"incarnation": "x"}', b"\xff", b"[" * 100_000])
 def test_a_damaged_job_file_is_replaced(folder: KernelFolder, there: bytes) -> None:
     path = folder.write_job("j", 1, {})
     path.write_bytes(there)

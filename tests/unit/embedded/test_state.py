@@ -81,7 +81,7 @@ def test_a_farm_whose_server_is_gone_is_not_up(state_dir: Path) -> None:
     state.claim(state_dir)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"host": "x"}', "\xff"])
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"host": "x"}', "\xff", "[" * 100_000])
 def test_a_page_that_is_not_ours_is_refused(state_dir: Path, text: str) -> None:
     state_dir.mkdir()
     (state_dir / "farm.json").write_text(text, encoding="latin-1")

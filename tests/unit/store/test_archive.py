@@ -137,6 +137,7 @@ FOREIGN = {
     "header no JSON": (tar(("opfarm-cache.json", b"{")), "is not JSON"),
     "header nested": (tar(("opfarm-cache.json", b"[" * 100_000)), "is not JSON"),
     "header no mapping": (tar(("opfarm-cache.json", b"[1]")), "has not the fields"),
+    "a namespace that is nested": (tar(head(namespaces=[["x"]])), "has not the fields"),
     "a field missing": (tar(("opfarm-cache.json", b'{"format": 1}')), "has not the fields"),
     "a namespace that is none": (tar(head(namespaces=["../x"])), "not a valid name"),
     "another format": (tar(head(format=7)), "has format 7, this opfarm reads 1"),
