@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 from redis.exceptions import ConnectionError
 
+from farm.coordinator.chores import Chores
 from farm.errors import FarmUnavailable
 from farm.index import names
 from farm.index.jobs import Want
@@ -82,6 +83,7 @@ def test_a_tick_does_all_jobs(desk: Desk) -> None:
     Plans(desk.server).begin("id", {}, {}, 0)
     coordinator.tick()
     assert desk.messages.steps == ["id"]
+    assert desk.store.exists("default/op_cache.ini")
     assert space.index.stored_bytes() == 2 * MEGABYTE
     assert desk.messages.sent == {QUEUE: 1}
     assert desk.server.hget(f"{space.index.prefix}meta", "limit_bytes") == b"%d" % (5 * MEGABYTE)
@@ -94,7 +96,8 @@ def bundles(desk: Desk) -> list[str]:
     return [name for name in desk.store.names() if "-" in name]
 
 
-def test_the_farm_wide_limit_is_held(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_farm_wide_limit_is_held_and_what_it_leaves_is_told(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "farm.coordinator.loop")
     desk.set(max_total_size_mb=5, remain_total_size_ratio=40)
     coordinator, a, b = desk.coordinator(), desk.space("a"), desk.space("b")
     coordinator.tick()
@@ -102,6 +105,13 @@ def test_the_farm_wide_limit_is_held(desk: Desk, caplog: pytest.LogCaptureFixtur
     desk.put(b, keys(3), MEGABYTE)
     coordinator.tick()
     assert a.index.stored_bytes() + b.index.stored_bytes() == 2 * MEGABYTE
+    assert "aged by the farm's limit: 4 entries" in caplog.text
+    desk.put(a, [key(n) for n in range(10, 16)], MEGABYTE)
+    a.index.acquire(desk.join(a), [key(n) for n in range(10, 16)])
+    caplog.clear()
+    coordinator.tick()
+    coordinator.tick()
+    assert ["the farm: 1048576 bytes above" in text for text in caplog.messages].count(True) == 1
 
 
 def test_overshoot_is_told_once_each_time_that_it_begins(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
@@ -123,7 +133,8 @@ def test_overshoot_is_told_once_each_time_that_it_begins(desk: Desk, caplog: pyt
     assert ["above the limit" in text for text in caplog.messages].count(True) == 2
 
 
-def test_a_first_tick_holds_what_is_in_use_and_asks_for_a_rebuild(desk: Desk) -> None:
+def test_a_first_tick_holds_what_is_in_use_and_asks_for_a_rebuild(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Chores, "step", lambda chores, held: None)  # a rebuild holds too, some ticks later
     space = desk.space()
     desk.coordinator().tick()
     assert space.index.held_until_ms() == 0
@@ -257,3 +268,6 @@ def test_what_was_done_is_logged(desk: Desk, caplog: pytest.LogCaptureFixture) -
     space.index.claim(desk.join(space), [Want(key(1), b"request", QUEUE)], "n")
     space.index.take(QUEUE, "w", "d", 0)
     until(logged("1 claims queued again, 0 jobs"))
+    space.index.set_limits(MEGABYTE, 50, "environment", True)
+    desk.put(space, [key(7), key(8)], 300 * MEGABYTE, space.index.generation())
+    until(logged("aged default/a: 2 entries"))

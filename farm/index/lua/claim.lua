@@ -46,7 +46,7 @@ for n, key in ipairs(keys) do
   if states[n] == 'a' and not made[ref] then
     made[ref] = true
     redis.call('HSET', P .. 'c:' .. ref, 'state', 'queued', 'attempt', 0, 'nonce', nonce, 'queue', queues[n],
-      'priority', priority, 'request', requests[n], 'job', job, 'queued_ms', text(now))
+      'priority', priority, 'request', requests[n], 'job', job)
     if sources ~= '0' then
       redis.call('HSET', P .. 'c:' .. ref, 'sources', sources)
       redis.call('HINCRBY', P .. 'sources', sources, 1)

@@ -31,7 +31,7 @@ redis.call('SET', P .. 'd:' .. nonce, token .. ' ' .. (ref or ''), 'PX', NONCE_T
 if not ref then
   return { 'empty' }
 end
-redis.call('HSET', P .. 'c:' .. ref, 'state', 'running', 'token', token, 'worker', worker, 'taken_ms', text(now))
+redis.call('HSET', P .. 'c:' .. ref, 'state', 'running', 'token', token, 'worker', worker)
 redis.call('ZADD', P .. 'running', now + tonumber(lease_ms), ref)
 local row = redis.call('HMGET', P .. 'c:' .. ref, 'attempt', 'request', 'sources')
 return { 'taken', ref, token, row[1] + 1, row[2], row[3] or '0' }
