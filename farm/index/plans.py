@@ -61,12 +61,18 @@ class Progress:
 
     @classmethod
     def unpack(cls, data: bytes | None) -> Progress:
-        """What an earlier step has left; of the first step nothing."""
+        """What an earlier step has left; of the first step nothing, as of one that another version did.
+
+        Nothing is lost with it: the job's map and the claims say what was asked for.
+        """
         if not data:
             return cls()
-        stands, pending, *rest = msgpack.unpackb(data)
-        named = {namespace: Stand(*numbers) for namespace, numbers in stands.items()}
-        return cls(named, [tuple(row) for row in pending], *rest)
+        try:
+            stands, pending, *rest = msgpack.unpackb(data)
+            named = {namespace: Stand(*numbers) for namespace, numbers in stands.items()}
+            return cls(named, [tuple(row) for row in pending], *rest)
+        except (msgpack.UnpackException, ValueError, TypeError, AttributeError):
+            return cls()
 
 
 @dataclass(frozen=True, slots=True)

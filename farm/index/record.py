@@ -67,6 +67,6 @@ class Record:
         try:
             token, stored_bytes, compile_ms, sha256 = _NUMBERS.unpack_from(data)
             name, type, toolchain, tensor_slot = msgpack.unpackb(data[_NUMBERS.size :])
-        except (struct.error, msgpack.UnpackException, ValueError) as error:
+        except (struct.error, msgpack.UnpackException, ValueError, TypeError) as error:
             raise ValueError(f"no record of an entry: {error}") from None
         return cls(token, stored_bytes, sha256, name, type, toolchain, compile_ms, tensor_slot)

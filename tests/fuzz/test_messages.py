@@ -21,7 +21,7 @@ from farm.index.registry import Offer, Registry, Worker
 from farm.namespace import Namespace
 from farm.planner import tasks as planner
 from farm.planner.options import SubmitOptions
-from tests.fuzz.bounds import fuzz, one_line, outcome
+from tests.fuzz.bounds import bounded, fuzz, one_line, outcome
 from tests.fuzz.mutations import documents, odd_values, texts, values
 from tests.fuzz.test_manifests import MANIFEST, OP
 from workers import tasks
@@ -103,7 +103,9 @@ def test_each_submission_is_answered_or_kept(planned: Server, arguments: Any, op
     backend = SimpleNamespace(store_result=lambda id, answer, state: answers.append(answer))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(planner, "app", SimpleNamespace(backend=backend))
-        outcome(lambda: planner._advance(id, arguments[0] if len(arguments) == 1 else arguments, options))
+        with bounded():
+            result = planner.submit.apply(args=arguments, kwargs=options, task_id=id)
+        assert result.state == "SUCCESS", (result.state, result.result)
     is_kept = planner._connection().server.zscore(names.PLANS, id) is not None
     assert answers or is_kept
     for answer in answers:

@@ -7,6 +7,7 @@ from typing import Any
 import msgpack
 
 from farm.errors import FarmError, InputError
+from farm.index.plans import Progress, Stand
 from farm.index.record import Record
 from farm.request.wire import pack, unpack
 from tests.fuzz.bounds import fuzz, one_line, outcome
@@ -34,6 +35,9 @@ def opened(data: bytes) -> None:
     assert unpack(pack(found, lambda blob: True)) == found
 
 
+PROGRESS = Progress(
+    {"default/sm_90": Stand(1, 2)}, [("default/sm_90", 1, KEY)], ["00"], {"00": "joined"}, {"q": 1}
+).pack()
 RECORD = Record(1, 2, KEY, "add", "Add", "cuda", 3, 4).pack()
 
 
@@ -43,3 +47,8 @@ def test_records(data: bytes) -> None:
         Record.unpack(data)
     except ValueError as error:
         one_line(str(error))
+
+
+@fuzz(40, damaged([PROGRESS], TRICKS) | packable.map(packed))
+def test_what_a_step_left(data: bytes) -> None:
+    assert isinstance(outcome(lambda: Progress.unpack(data)), Progress)

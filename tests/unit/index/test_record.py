@@ -29,7 +29,9 @@ def test_names_of_usual_length_cost_less_than_a_hundred_bytes() -> None:
     assert len(usual.pack()) < 100
 
 
-@pytest.mark.parametrize("data", [b"", b"1 2 x", RECORD.pack()[:47], RECORD.pack()[:-3], RECORD.pack() + b"x"])
+@pytest.mark.parametrize(
+    "data", [b"", b"1 2 x", RECORD.pack()[:47], RECORD.pack()[:-3], RECORD.pack() + b"x", RECORD.pack()[:48] + b"\x01"]
+)
 def test_what_is_no_record_is_a_value_error(data: bytes) -> None:
     with pytest.raises(ValueError, match="no record"):
         Record.unpack(data)
