@@ -38,6 +38,8 @@ class Noted:
         self.sent: Counter[str] = Counter()
         self.steps: list[str] = []
         self.left: set[str] = set()
+        #: Queues that were looked at.
+        self.seen: list[str] = []
 
     def send(self, namespace: Namespace, queue: str, count: int) -> None:
         self.sent[queue] += count
@@ -46,6 +48,7 @@ class Noted:
         self.steps.append(id)
 
     def is_drained(self, queue: str) -> bool:
+        self.seen.append(queue)
         return queue not in self.left
 
 

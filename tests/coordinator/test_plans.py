@@ -157,6 +157,16 @@ def test_after_the_answer_the_membership_is_kept_until_the_hold_is_over(care: Ca
     assert care.serve(1000) == []
     assert care.due_in() is None
     assert isinstance(care.index.heartbeat(care.who), UnknownJob)
+
+
+def test_of_a_plan_that_is_over_nothing_is_remembered(care: Care, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CLAIMS_A_LOOK", 1)
+    first, _ = care.wait_for(key(1), key(2))
+    care.index.publish(first.claim, record_of(first.claim.token))
+    care.serve()
+    assert care.care._seen == {"id": 1}
+    care.plans.answered("id", T0, T0)
+    care.serve()
     assert (care.care._seen, care.care._beaten_ms) == ({}, {})
 
 

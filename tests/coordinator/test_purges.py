@@ -45,6 +45,21 @@ def test_what_a_leader_left_unanswered_needs_no_further_marker(desk: Desk) -> No
     assert space.store.largest_generation(space.index.namespace) == 2
 
 
+@pytest.mark.timeout(10)
+def test_what_another_leader_raised_further_is_left_to_it(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    space = desk.space()
+    for n in range(2):
+        space.index.ask_purge(f"r{n}")
+
+    def raised_by_another(point: str) -> None:
+        if point == "purge.after_marker":
+            space.index.raise_to(3, 1)
+
+    monkeypatch.setattr("farm.coordinator.purges.reach", raised_by_another)
+    assert serve(space) == PurgeReport(3, 0)
+    assert space.index.purge_queue() == (1, 1)
+
+
 def test_a_namespace_that_was_lost_in_between_is_not_opened_by_a_purge(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -57,8 +57,25 @@ def test_all_waiters_are_told(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> No
     taken = take(space)
     space.index.publish(taken.claim, record_of(taken.claim.token))
     reap(space)
-    assert space.index.tell() == 0
     assert all(space.index.last_notice(who.run) != "0-0" for who in members)
+
+
+def test_nothing_to_do_costs_a_call_each(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    space, calls = desk.space(), []
+    for name in ("bury", "tell"):
+        monkeypatch.setattr(space.index, name, lambda limit, name=name: calls.append(name))
+    reap(space)
+    assert calls == ["bury", "tell"]
+
+
+def test_the_broker_is_asked_only_of_queues_in_which_claims_wait(desk: Desk) -> None:
+    space = desk.space()
+    desk.worker(QUEUE, "compile.other")
+    reap(space)
+    assert desk.messages.seen == []
+    claim(space, desk.join(space), key(1))
+    reap(space)
+    assert desk.messages.seen == [QUEUE]
 
 
 def test_claims_that_wait_wake_no_more_workers_than_there_are_slots(desk: Desk) -> None:
@@ -80,4 +97,6 @@ def test_while_messages_wait_at_the_broker_nobody_is_woken(desk: Desk) -> None:
     assert reap(space).messages == 0
     desk.messages.left.clear()
     assert reap(space).messages == 2
+    desk.messages.sent.clear()
     assert reap(space).messages == 0, "at most once in ten seconds"
+    assert QUEUE not in desk.messages.sent

@@ -31,7 +31,7 @@ def test_bundles_become_entries_again_each_in_its_generation(desk: Desk) -> None
     space = desk.space()
     found = [desk.bundle(space, key(n), generation=1 + n % 2) for n in range(6)]
     desk.bundle(space, key(0))  # compiled later, so it is preferred to the first
-    desk.bundle(space, key(9), PRIVATE_GENERATION)
+    desk.bundle(space, key(9), PRIVATE_GENERATION, damaged=True)
     damaged = desk.bundle(space, key(8), damaged=True)
     report = rebuilt(space)
     assert (report.adopted, report.dropped_rows) == (6, 0)
@@ -78,6 +78,22 @@ def test_a_store_that_does_not_answer_is_no_damage_and_a_bundle_that_has_gone_is
         with pytest.raises(FarmUnavailable):
             rebuilt(space, seen)
     space.store.delete(desk.path(space, at))
+    assert rebuilt(space, seen) == RebuildReport()
+
+
+@pytest.mark.parametrize("method", ["get", "exists"])
+def test_of_what_index_and_store_agree_on_the_store_is_not_asked(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    space = desk.space()
+    desk.bundle(space, key(1))
+    rebuilt(space)
+    seen = shelf(space)
+
+    def away(store: Store, path: str) -> bytes:
+        raise FarmUnavailable("the store is away")
+
+    monkeypatch.setattr(Store, method, away)
     assert rebuilt(space, seen) == RebuildReport()
 
 
