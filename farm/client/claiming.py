@@ -24,7 +24,6 @@ from farm.index.jobs import Scope, Want
 from farm.index.outcomes import Answer, Claimed, Stale
 from farm.request.model import Blob
 from farm.request.wire import pack
-from farm.store.store import Store
 
 if TYPE_CHECKING:
     from celery import Celery
@@ -38,10 +37,7 @@ INLINE_BUDGET_BYTES = 16 * 1024 * 1024
 class Claiming:
     """The claims of one submission."""
 
-    def __init__(
-        self, store: Store, addresses: Addresses, say: Callable[[str], None], patience_seconds: float = 60
-    ) -> None:
-        self._store = store
+    def __init__(self, addresses: Addresses, say: Callable[[str], None], patience_seconds: float = 60) -> None:
         self._addresses = addresses
         self._say = say
         self._budget_bytes = INLINE_BUDGET_BYTES
@@ -76,17 +72,17 @@ class Claiming:
         while True:
             lease = part.source_lease() if blobs else None
             if lease:
-                self._store_sources(lease.epoch, blobs)
+                self._store_sources(part, lease.epoch, blobs)
                 reach("claim.after_sources")
             answers = part.claim(wants, nonce, scope, lease)
             if not isinstance(answers, Stale):
                 return answers
 
-    def _store_sources(self, epoch: int, blobs: Mapping[bytes, bytes]) -> None:
+    def _store_sources(self, part: Part, epoch: int, blobs: Mapping[bytes, bytes]) -> None:
         if epoch != self._epoch:
             self._epoch, self._stored = epoch, set()
         for sha256 in blobs.keys() - self._stored:
-            self._store.put_source(sha256, epoch, blobs[sha256])
+            part.put_source(sha256, epoch, blobs[sha256])
             self._stored.add(sha256)
 
     def _inline(self, blob: Blob) -> bool:

@@ -115,7 +115,7 @@ class Compilation:
     def _resolve(self, asks: Iterable[Ask], pool: ThreadPoolExecutor) -> None:
         """Ask the index about these, claim what is absent, and put each where its answer says."""
         groups: dict[tuple[Part, Scope], list[Ask]] = {}
-        for ask in asks:
+        for ask in sorted(asks, key=lambda ask: ask.positions):  # compiled in the order of the submission
             groups.setdefault((ask.part, ask.scope), []).append(ask)
         for (part, scope), group in groups.items():
             try:

@@ -101,8 +101,8 @@ class Job:
         self._progress = progress or _SILENT
         requests = list(requests)
         asks = self._asks(requests, timeout) if requests else []
-        store, settings = self._connection.store, self._connection.settings
-        claiming = Claiming(store, self._connection.addresses, self._say, settings.reconnect_seconds)
+        settings = self._connection.settings
+        claiming = Claiming(self._connection.addresses, self._say, settings.reconnect_seconds)
         tending = Tending(settings, self._connection.registry, self._link, claiming)
         results = Compilation(asks, self._link, claiming, tending, self._delivery, self._progress).run(timeout, wait)
         self._record(results)

@@ -1,4 +1,4 @@
-"""Calls to the index that survive an outage: tried again, visibly, for as long as the settings allow."""
+"""Calls to index and store that survive an outage: tried again, visibly, for as long as the settings allow."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import TypeVar
 from redis.exceptions import RedisError
 
 from farm.client.connection import unavailable
+from farm.errors import FarmError, FarmUnavailable
 from farm.index.passing import is_passing
+from farm.store.errors import DiskFull
 
 T = TypeVar("T")
 
@@ -18,7 +20,7 @@ _LONGEST_PAUSE_SECONDS = 1.0
 
 
 class Link:
-    """Wraps calls that are safe to send again; every operation of the index is."""
+    """Wraps calls that are safe to send again; every operation of index and store is."""
 
     def __init__(self, url: str, reconnect_seconds: float, say: Callable[[str], None]) -> None:
         self.url = url
@@ -33,23 +35,27 @@ class Link:
         """Run the operation until it answers.
 
         Raises:
-            FarmUnavailable: no answer for ``reconnect_seconds``: the farm is gone, the launcher decides.
+            FarmUnavailable: no answer for ``reconnect_seconds``: the farm is gone, the launcher decides. A store
+                whose disk is full is told of at once: that does not pass by itself.
             FarmRefused: the server refuses this user.
         """
         pause, deadline = 0.05, None
         while True:
             try:
                 answer = operation()
-            except (RedisError, OSError) as error:
+            except (RedisError, OSError, FarmUnavailable) as error:
                 deadline = deadline or time.monotonic() + self.reconnect_seconds
-                if not is_passing(error) or time.monotonic() >= deadline:
-                    raise unavailable(self.url, error) from None
+                if not _may_pass(error) or time.monotonic() >= deadline:
+                    raise self._told(error) from None
                 self._lose(error)
                 self.closed.wait(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
             else:
                 self._find()
                 return answer
+
+    def _told(self, error: Exception) -> FarmError:
+        return error if isinstance(error, FarmUnavailable) else unavailable(self.url, error)
 
     def _lose(self, error: Exception) -> None:
         if not self._lost:
@@ -61,3 +67,7 @@ class Link:
             self._lost = False
             self.reconnects += 1
             self.say("farm is back")
+
+
+def _may_pass(error: Exception) -> bool:
+    return not isinstance(error, DiskFull) if isinstance(error, FarmUnavailable) else is_passing(error)

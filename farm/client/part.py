@@ -98,7 +98,7 @@ class Part:
             notices, _ = self._link.call(partial(self.index.wait_notices, who.run, notices, _PURGE_POLL_MS))
 
     def _open(self) -> None:
-        generation = self._store.largest_generation(self.namespace)
+        generation = self._link.call(lambda: self._store.largest_generation(self.namespace))
         # Known first, then open: the coordinator looks after whatever may have claims, whenever we die.
         self._link.call(lambda: self.index.server.sadd(names.NAMESPACES, str(self.namespace)))
         self._link.call(lambda: self.index.open(generation))
@@ -132,6 +132,14 @@ class Part:
     def source_lease(self) -> SourceLease:
         """The epoch into which sources that claims name are put, before they are claimed."""
         return self._link.call(SourceEpochs(self.index.server).lease)
+
+    def put_source(self, sha256: bytes, epoch: int, data: bytes) -> None:
+        """Put a source that claims will name; safe to repeat.
+
+        Raises:
+            FarmUnavailable: the store does not take it, for as long as the settings allow, or its disk is full.
+        """
+        self._link.call(lambda: self._store.put_source(sha256, epoch, data))
 
     def choose(self, toolchain: str, fingerprint: str) -> str:
         """The fingerprint that the whole job uses for the toolchain."""

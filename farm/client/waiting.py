@@ -62,7 +62,7 @@ class JobWait:
         self._say = say
         self._registry: Registry = connection.registry
         self._heartbeat_seconds = settings.heartbeat_seconds
-        claiming = Claiming(connection.store, connection.addresses, say)
+        claiming = Claiming(connection.addresses, say)
         self._tending = Tending(settings, connection.registry, self._job.link, claiming)
         self._queues: dict[str, Offer] = {}
         self.watched: dict[Namespace, Watched] = {}

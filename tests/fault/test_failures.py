@@ -103,4 +103,4 @@ def _claiming(kit: Kit) -> object:
     from farm.client.claiming import Claiming
 
     connection = kit.farm().connection
-    return Claiming(connection.store, connection.addresses, print)
+    return Claiming(connection.addresses, print)

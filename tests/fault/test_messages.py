@@ -72,7 +72,7 @@ class Hour:
         self.slot = Slot(self.index)
         monkeypatch.setattr(tasks, "_worker", self.slot)
         monkeypatch.setattr(tasks, "app", application)
-        self.claiming = Claiming(connection.store, connection.addresses, print)
+        self.claiming = Claiming(connection.addresses, print)
         self.fetched = self.thrown_away = 0
 
     def pass_time(self, ms: int) -> None:
