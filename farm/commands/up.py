@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.pass_context
 @handle_preload_options
 def up(ctx: click.Context, workers: int) -> None:
-    """Run a farm on this machine: server, store and a worker. Ctrl-C stops all of it.
+    """Run a farm on this machine: server, store, coordinator, planner, worker. Ctrl-C stops all of it.
 
     Other commands find it by FARM_STATE_DIR (default ~/.local/state/opfarm), whose data it keeps.
     """

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from farm.coordinator.outage import Outage
+from farm.index.inforce import write_faults
 from farm.policy.inifile import GENERATED, NAME, IniFile, parse, unusable
 from farm.policy.limits import Limits, decide, from_environment
 from farm.policy.textfile import MAX_BYTES
@@ -22,7 +24,8 @@ class CacheLimits:
     an editor may empty the file before it writes it anew.
     """
 
-    def __init__(self, store: Store, environ: Mapping[str, str], outage: Outage) -> None:
+    def __init__(self, server: Any, store: Store, environ: Mapping[str, str], outage: Outage) -> None:
+        self._server = server
         self._store = store
         self._outage = outage
         self._environment, warnings = from_environment(environ)
@@ -48,6 +51,8 @@ class CacheLimits:
         self._files[cache] = found
         for fault in set(found.faults) - set(before.faults if before else ()):
             logger.warning("%s", fault)
+        if before is None or found.faults != before.faults:
+            write_faults(self._server, cache, [str(fault) for fault in found.faults])
         if old != self.of(cache):
             logger.info("limits of cache %s are now %s", cache, self.of(cache))
 

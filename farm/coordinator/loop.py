@@ -25,6 +25,7 @@ from farm.coordinator.watch import Watch
 from farm.errors import FarmUnavailable
 from farm.index import names
 from farm.index.index import Index
+from farm.index.inforce import write_min_idle
 from farm.index.leader import Leadership
 from farm.index.plans import Plans
 from farm.index.sources import SourceEpochs
@@ -52,7 +53,7 @@ class Coordinator:
         self._chores = Chores(connection.server, connection.store, self._space, sources)
         self._leads = False
         self._outage = Outage()
-        self._limits = CacheLimits(connection.store, environ, self._outage)
+        self._limits = CacheLimits(connection.server, connection.store, environ, self._outage)
         self._plans = PlanCare(
             Plans(connection.server), lambda namespace: self._space(namespace).index, messages,
             round(self._settings.heartbeat_seconds * 1000),
@@ -90,6 +91,7 @@ class Coordinator:
         if not self._leads:
             self._leads = True
             logger.info("leading, term %d", leader.term)
+            write_min_idle(self._server, round(self._settings.min_idle_seconds * 1000))
         self._hold_after_gap(now_ms)
         spaces = self._all_spaces()
         for space in spaces:

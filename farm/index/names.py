@@ -51,6 +51,7 @@ Farm-wide, under a tag of their own:
     chores           hash    chore (rebuild) -> id of the last ask, and of the last one done
     leader           hash    name, deadline_ms, term of the coordinator that leads       never
     source_epoch     string  the epoch into which sources are put now                    never
+    in_force         hash    min_idle_ms; faults:cache -> what does not count in its op_cache.ini
     plans            zset    Celery-only submission -> when to look at it (ms)           hold over
     plan:id          hash    manifest, options, progress, answer of such a submission    PEXPIRE
 """
@@ -84,6 +85,7 @@ WORKERS = FARM + "workers"
 WORKER_LEASES = FARM + "worker_leases"
 LEADER = FARM + "leader"
 PLANS = FARM + "plans"
+IN_FORCE = FARM + "in_force"
 PLAN = FARM + "plan:"
 WATCH = FARM + "watch"
 CHORES = FARM + "chores"

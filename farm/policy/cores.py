@@ -34,7 +34,7 @@ def parse(text: str) -> CoreCounts:
     Raises:
         InputError: it is anything else; the submitter mends it.
     """
-    found = _FORM.fullmatch(text)
+    found = _FORM.fullmatch(text) if isinstance(text, str) else None
     if not found:
         raise InputError(
             f"{OPTION} {text!r} is not two numbers of cores",
@@ -52,8 +52,8 @@ def check(counts: CoreCounts, available: CoreCounts | None, soc: str) -> None:
     most = available or BUILT_IN.get(soc)
     if most is None:
         raise InputError(
-            f"{OPTION} {counts}: {soc} does not support it",
-            fix=f"leave {OPTION} out; supported: {SERIES}, and what workers report the core counts of",
+            f"{OPTION} {counts}: {soc} does not support it, or its core counts are not known",
+            fix=f"leave {OPTION} out; known: {SERIES}, and what workers report the core counts of",
         )
     if counts.cube > most.cube or counts.vector > most.vector:
         raise InputError(

@@ -9,6 +9,7 @@ import pytest
 from farm.coordinator.limits import CacheLimits
 from farm.coordinator.outage import Outage
 from farm.errors import FarmUnavailable
+from farm.index.inforce import in_force
 from farm.policy.textfile import MAX_BYTES
 from farm.store.errors import StoreDamaged
 from farm.store.store import Store
@@ -26,7 +27,7 @@ def write(desk: Desk, data: bytes) -> None:
 @pytest.fixture
 def limits(desk: Desk, caplog: pytest.LogCaptureFixture) -> CacheLimits:
     caplog.set_level(logging.INFO, "farm.coordinator")
-    return CacheLimits(desk.store, {"ASCEND_MAX_OP_CACHE_SIZE": "9"}, Outage())
+    return CacheLimits(desk.server, desk.store, {"ASCEND_MAX_OP_CACHE_SIZE": "9"}, Outage())
 
 
 def size(limits: CacheLimits) -> tuple[int, str]:
@@ -105,7 +106,7 @@ def test_an_outage_is_told_when_it_begins_and_when_it_ends(caplog: pytest.LogCap
 
 
 def test_a_fault_of_the_environment_is_told(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
-    CacheLimits(desk.store, {"ASCEND_MAX_OP_CACHE_SIZE": "many"}, Outage())
+    CacheLimits(desk.server, desk.store, {"ASCEND_MAX_OP_CACHE_SIZE": "many"}, Outage())
     assert "ASCEND_MAX_OP_CACHE_SIZE" in caplog.text
 
 
@@ -118,3 +119,14 @@ def test_what_mends_an_unreadable_file_is_told(
     monkeypatch.setattr(Store, "settings_file", refused)
     limits.read(["default"])
     assert "it is a folder; it sets nothing: move what lies there" in caplog.text
+
+
+def test_faults_can_be_asked_for_until_they_are_mended(desk: Desk, limits: CacheLimits) -> None:
+    write(desk, b"[op_compiler_cache]\nmax_op_cache_size=80%\nremain_cache_size_ratio=50\n")
+    limits.read(["default"])
+    (told,) = in_force(desk.server).faults["default"]
+    assert "line 2: '80%'" in told
+    write(desk, TEXT)
+    limits.read(["default"])
+    limits.read(["default"])
+    assert in_force(desk.server).faults == {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import threading
 import time
@@ -246,6 +247,20 @@ def test_the_farms_limit_spares_a_cache_that_is_never_aged(tmp_path: Path) -> No
         farm_.tick(2)
         assert farm_.keys(cache="models") == set(never)
         assert len(farm_.keys()) < 6
+
+
+def test_the_command_ages_by_the_coordinators_idle_time(tmp_path: Path) -> None:
+    with led(tmp_path) as farm_:
+        farm_.put(*[10] * 12)
+        farm_.tick()
+        done = farm_.kit.celery("cache", "age", "--json", FARM_MIN_IDLE_SECONDS="0")
+        (row,) = json.loads(done.stdout)["namespaces"]
+        assert (row["evicted"], row["target_bytes"] is None) == (0, False)
+        farm_.ini("[op_compiler_cache]\nmax_op_cache_size=1,5\nremain_cache_size_ratio=50\n")
+        farm_.tick(2)
+        assert "line 2: '1,5'" in farm_.kit.celery("cache", "stats").stderr
+        checks = json.loads(farm_.kit.celery("doctor", "--json").stdout)["checks"]
+        assert [row["ok"] for row in checks if row["name"] == "limits"] == [False]
 
 
 def test_op_cache_ini_is_made_and_sets_nothing(tmp_path: Path) -> None:

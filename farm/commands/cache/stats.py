@@ -25,9 +25,12 @@ COUNTERS = ("hits", "misses", "joins", "compiles", "evictions", "purges")
 @handle_preload_options
 def stats(ctx: click.Context, cache: str | None, soc: str | None, as_json: bool) -> None:
     """Entries, bytes, pins and counters of each namespace, and the workers."""
+    from farm.index.inforce import in_force  # noqa: PLC0415
     from farm.index.stats import read_stats  # noqa: PLC0415
 
     farm, indexes = chosen(cache, soc)
+    for faults in in_force(farm.connection.server).faults.values():
+        click.echo("\n".join(faults), err=True)
     rows = []
     for index in indexes:
         figures = read_stats(index)

@@ -29,9 +29,16 @@ _REBUILD_SECONDS = 3600
 @click.pass_context
 @handle_preload_options
 def age(ctx: click.Context, cache: str | None, soc: str | None, dry_run: bool, as_json: bool) -> None:
-    """Age by the limits in force: idle entries above the limit go, the least recently used first."""
+    """Age by the limits in force: idle entries above the limit go, the least recently used first.
+
+    Limits and idle time are the coordinator's, whatever is set here.
+    """
+    from farm.index.inforce import in_force  # noqa: PLC0415
+
     farm, indexes = chosen(cache, soc)
-    min_idle_ms = round(farm.connection.settings.min_idle_seconds * 1000)
+    min_idle_ms = in_force(farm.connection.server).min_idle_ms
+    if min_idle_ms is None:
+        min_idle_ms = round(farm.connection.settings.min_idle_seconds * 1000)
     rows = [_plan(index, min_idle_ms) for index in indexes]
     if not dry_run:
         for index, row in zip(indexes, rows, strict=True):

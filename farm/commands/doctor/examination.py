@@ -8,7 +8,7 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from farm.commands.doctor import environment, messages, node, server, store, workers
+from farm.commands.doctor import environment, limits, messages, node, server, store, workers
 from farm.commands.doctor.subject import Finding, Subject
 from farm.errors import FarmError
 
@@ -33,6 +33,7 @@ CHECKS: Mapping[str, Callable[[Subject], Finding]] = {
     "clocks": workers.clocks,
     "versions": workers.versions_agree,
     "worker_settings": workers.settings_agree,
+    "limits": limits.limits,
     "cache_folder": node.cache_folder,
     "file_locks": node.file_locks,
 }
