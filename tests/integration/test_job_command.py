@@ -212,7 +212,7 @@ def test_who_holds_pins_is_told_too(tmp_path: Path) -> None:
         holding.join(HEARD_SECONDS)
         assert not holding.is_alive()
         assert pins(kit) == 0
-        until(lambda: member._closing.is_set(), what="its heart has heard")
+        until(member._closing.is_set, what="its heart has heard")
         with pytest.raises(farm.FarmError, match="job train was released by"):
             member.compile(load(kit, op(kit, "one")))
 
