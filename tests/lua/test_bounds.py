@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.lua.world import LEASE, World, key, keys, record_of
+from farm.index import names
+from farm.index.registry import Registry, Worker
+from tests.lua.world import LEASE, T0, World, key, keys, record_of
 
 
 def fields(world: World, kind: str) -> int:
@@ -102,3 +104,55 @@ def test_a_job_of_many_keys_ends_in_one_short_call(world: World) -> None:
     calls = sum(row["calls"] for row in world.redis.info("commandstats").values())
     assert calls < 40
     assert sum(world.pins(*wanted)) == 5000
+
+
+def test_lapsed_workers_are_forgotten_a_hundred_a_call(world: World) -> None:
+    registry = Registry(world.redis, now_ms=T0)
+    for n in range(150):
+        registry.register(Worker(f"w{n}", "h", 1, 1, ()), [], 1000)
+    registry.now_ms = T0 + 1000
+    left = []
+    for _ in range(3):
+        registry.register(Worker("alive", "h", 1, 1, ()), [], 60_000)
+        left.append((world.redis.zcard(names.WORKER_LEASES), world.redis.hlen(names.WORKERS)))
+    assert left == [(51, 51), (1, 1), (1, 1)]
+
+
+def test_purge_requests_are_looked_at_and_counted_a_chunk_a_call(world: World) -> None:
+    gone = [world.join(f"job {n}") for n in range(4)]
+    for who in gone:
+        world.index.ask_purge(who.run, who.job, who.incarnation)
+    for who in gone:
+        world.end(who)
+    assert world.index.purge_queue(limit=3) == (1, 0)
+    assert world.index.purge_queue(limit=3) == (0, 0)
+    assert fields(world, "asked") == 0
+    for n in range(5):
+        world.index.ask_purge(f"r{n}")
+    world.index.raise_to(2, limit=1)
+    assert world.index.purge_queue(limit=3) == (4, 3)
+
+
+def test_what_an_earlier_leader_left_undone_is_handed_over_in_chunks(world: World) -> None:
+    world.idle(*keys(5))
+    world.index.raise_to(2)
+    world.index.drain()
+    for _ in range(2):
+        assert len(world.index.mark_deleting(0, limit=2)) == 2
+    assert fields(world, "deleting") == 4
+
+
+def test_the_log_of_purges_is_bounded(world: World) -> None:
+    world.watched = False
+    for n in range(2, 1302):
+        world.index.raise_to(n)
+    assert 1000 <= world.redis.xlen(f"{world.index.prefix}purge_log") < 1200
+
+
+def test_waiters_are_told_a_few_a_call_until_all_are(world: World) -> None:
+    members = [world.join(f"job {n}") for n in range(5)]
+    for who in members:
+        world.claim(who, key(1), nonce=who.job)
+    world.publish(world.take("d"))
+    assert [world.index.tell(limit=2) for _ in range(3)] == [1, 1, 0]
+    assert [world.told(who) for who in members] == [{key(1)}] * 5

@@ -49,6 +49,7 @@ def test_a_job_is_given_its_floor_and_a_notice_and_its_members_ask_together(worl
     assert world.index.purge_queue() == (1, 0)
     world.index.raise_to(2)
     assert world.snapshot().jobs["job"].floor == 2
+    assert world.index.ask_purge(who.run, who.job, who.incarnation) == Purged(2)
     assert world.redis.xlen(f"{world.index.prefix}n:{who.run}") == 1
     assert world.join(member="third").floor == 2
     world.resend_unchanged("raise")

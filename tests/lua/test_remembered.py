@@ -7,8 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from farm.index import names
+from farm.index.jobs import Want
 from farm.index.outcomes import Failure
-from tests.lua.world import CLAIM_LEASE, LEASE, QUEUE, RULES, World, key, keys
+from farm.namespace import BundleId
+from tests.lua.world import CLAIM_LEASE, LEASE, QUEUE, RULES, World, key, keys, record_of
 
 
 def left_ms(world: World, kind: str) -> int:
@@ -81,6 +83,36 @@ def test_a_publish_calls_the_leader_when_the_limit_is_crossed_and_then_no_more(w
     world.claim(world.join(), key(9), nonce="n9")
     world.publish(world.take("d9"))
     assert calls.read() == []
+
+
+def test_a_private_entry_calls_nobody(world: World, calls: Calls) -> None:
+    who = world.join()
+    world.compiled(who, key(1), key(2))
+    world.index.set_limits(2000, 50, "default", True)
+    world.index.claim(who, [Want(key(3), b"request", QUEUE)], "private", "private")
+    world.publish(world.take("d3"))
+    assert calls.read() == []
+
+
+def condemned_at(world: World) -> list[float]:
+    return [score for _, score in world.redis.zrange(f"{world.index.prefix}tombs", 0, -1, withscores=True)]
+
+
+def test_what_is_condemned_keeps_its_time_whoever_finds_it_again(world: World) -> None:
+    """Else a late call, or each search for orphans, would put its deletion off."""
+    who = world.join()
+    world.claim(who, key(1))
+    lost = world.take("d1").claim
+    world.pass_time(CLAIM_LEASE)
+    world.index.reclaim(RULES)
+    path = BundleId(1, key(1), lost.token).path(world.index.namespace)
+    since = world.index.now_ms
+    world.index.publish(lost, record_of(lost.token))
+    for _ in range(2):
+        assert condemned_at(world) == [since]
+        world.pass_time(1000)
+        world.index.publish(lost, record_of(lost.token))
+        assert world.index.condemn_orphans([(path, BundleId(1, key(1), lost.token))]) == 0
 
 
 def test_who_failed_and_leaves_takes_nobody_elses_pin_along(world: World) -> None:
