@@ -87,9 +87,9 @@ def test_a_tick_does_all_jobs(desk: Desk) -> None:
     assert space.index.stored_bytes() == 2 * MEGABYTE
     assert desk.messages.sent == {QUEUE: 1}
     assert desk.server.hget(f"{space.index.prefix}meta", "limit_bytes") == b"%d" % (5 * MEGABYTE)
-    until(lambda: len(bundles(desk)) == 2 or coordinator.tick() is None)
+    until(lambda: len(bundles(desk)) == 2 or coordinator.tick() is None, 5)
     space.index.raise_to(2)
-    until(lambda: not bundles(desk) or coordinator.tick() is None)
+    until(lambda: not bundles(desk) or coordinator.tick() is None, 5)
 
 
 def bundles(desk: Desk) -> list[str]:
@@ -266,10 +266,10 @@ def test_what_was_done_is_logged(desk: Desk, caplog: pytest.LogCaptureFixture) -
     space.index.ask_purge("r")
     desk.join(space, lease_ms=0)
     for word in ("purged", "0 claims queued again, 1 jobs", "drained"):
-        until(logged(word))
+        until(logged(word), 5)
     space.index.claim(desk.join(space), [Want(key(1), b"request", QUEUE)], "n")
     space.index.take(QUEUE, "w", "d", 0)
-    until(logged("1 claims queued again, 0 jobs"))
+    until(logged("1 claims queued again, 0 jobs"), 5)
     space.index.set_limits(MEGABYTE, 50, "environment", True)
     desk.put(space, [key(7), key(8)], 300 * MEGABYTE, space.index.generation())
-    until(logged("aged default/a: 2 entries"))
+    until(logged("aged default/a: 2 entries"), 5)

@@ -139,7 +139,7 @@ class Runner:
     def _judge(self, session: pytest.Session, number: int, mutant: Mutant) -> None:
         began, killer = time.monotonic(), None
         chosen = self._chosen(session, mutant)
-        limit_seconds = 20 + 5 * sum(self.tests[item.nodeid].seconds for item in chosen)
+        limit_seconds = 10 + 4 * sum(self.tests[item.nodeid].seconds for item in chosen)
         for row in self._run(session, chosen, mutant, limit_seconds):
             if row["failed"]:
                 killer = killer or row["test"]
