@@ -14,10 +14,10 @@ unexport PYTHONDONTWRITEBYTECODE
 $(shell [ "$$(cat $(VENV)/place 2>/dev/null)" = "$(CURDIR)" ] && $(BIN)/python -c '' 2>/dev/null || rm -f $(VENV)/locked)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test long property soak fuzz mutants e2e check lint fmt bench lock clean venv machine
+.PHONY: help demo test long property soak sim sim-many sim-large fuzz mutants e2e check lint fmt bench lock clean venv machine
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
 
 demo: venv ## start a farm here, compile C++ and CUDA operators twice, show cold against warm
 	@$(BIN)/python deploy/demo.py
@@ -47,6 +47,15 @@ mutants: venv ## disable the farm's rules one at a time: which test notices? (ma
 
 fuzz: venv ## hostile files, commands and messages, at random; a quarter of an hour (make fuzz EXAMPLES=10000)
 	@FUZZ_EXAMPLES=$(or $(EXAMPLES),2000) nice $(BIN)/python -m pytest -q -p no:xdist tests/fuzz
+
+sim: venv ## a whole farm on virtual time, from one seed (make sim SEED=7)
+	@$(BIN)/python -m tests.sim.run one $(or $(SEED),1)
+
+sim-many: venv ## as many seeds of it (make sim-many N=200); the failing ones are named
+	@$(BIN)/python -m tests.sim.run many $(or $(N),20) $(or $(SEED),1)
+
+sim-large: venv ## 10,000 jobs of 200 operators on 1,000 workers: what a job costs the server
+	@$(BIN)/python -m tests.sim.large $(JOBS)
 
 lint: venv ## ruff: rules and format
 	@$(BIN)/ruff check -q --output-format concise
