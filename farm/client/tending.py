@@ -15,7 +15,7 @@ from farm.client.toolchains import offered
 from farm.index.claims import RetryRules
 from farm.index.leader import Leadership
 from farm.index.outcomes import Failure
-from farm.index.registry import Offer, Registry, Worker
+from farm.index.registry import Offer, Registry
 from farm.settings import Settings
 
 TEND_EVERY_SECONDS = 2.0
@@ -46,7 +46,8 @@ class Tending:
         self._reconnects = link.reconnects
         self._reclaim_from = 0.0
         self._unserved_since: dict[str, float] = {}
-        self._workers: list[Worker] = []
+        #: Of the live workers, by queue.
+        self._slots: dict[str, int] = {}
         self._leadership = Leadership(registry.server)
         #: A coordinator does these chores; without one, whoever waits does them for itself.
         self._is_led = False
@@ -60,7 +61,7 @@ class Tending:
         now = time.monotonic()
         self._next = now + TEND_EVERY_SECONDS
         if now >= self._next_workers:
-            self._workers = self._link.call(self._registry.workers)
+            self._slots = self._link.call(self._registry.slots)
             self._is_led = self._link.call(self._leadership.current) is not None
             self._next_workers = now + _WORKERS_EVERY_SECONDS
         queues: dict[Part, set[str]] = {}
@@ -81,7 +82,7 @@ class Tending:
         if self._may_reclaim():
             owed.update(self._link.call(lambda: part.index.reclaim(self._rules)))
         for queue in queues:
-            slots = self._slots(queue)
+            slots = self._slots.get(queue, 0)
             if slots and not owed[queue] and self._claiming.is_drained(queue):
                 owed[queue] += self._link.call(partial(part.index.wake, queue, slots))
         self._claiming.send(part, +owed)
@@ -93,14 +94,11 @@ class Tending:
             self._reclaim_from = time.monotonic() + self._settings.claim_lease_seconds
         return time.monotonic() >= self._reclaim_from
 
-    def _slots(self, queue: str) -> int:
-        return sum(worker.slots for worker in self._workers if queue in worker.queues)
-
     def _check_workers(self, asks: list[Waits], now: float, say: Callable[[str], None]) -> None:
         bound = self._settings.no_worker_seconds
         for ask in asks:
             queue = ask.offer.queue
-            if self._slots(queue):
+            if queue in self._slots:
                 self._unserved_since.pop(queue, None)
                 continue
             if queue not in self._unserved_since:
@@ -112,8 +110,7 @@ class Tending:
                 ask.fail(Failure("no_worker", self._nobody(ask)))
 
     def _nobody(self, ask: Waits) -> str:
-        queues = {queue for worker in self._workers for queue in worker.queues}
-        live = [offer for offer in self._link.call(self._registry.offers) if offer.queue in queues]
+        live = [offer for offer in self._link.call(self._registry.offers) if offer.queue in self._slots]
         return (
             f"no worker offered toolchain {ask.offer.toolchain} {ask.offer.version} "
             f"(fingerprint {ask.offer.fingerprint[:12]}) for {self._settings.no_worker_seconds:g} s; "

@@ -44,9 +44,6 @@ def reap(space: Space) -> ReapReport:
 
 def _free_slots(space: Space) -> Counter[str]:
     """The slots behind each queue in which claims wait."""
-    slots: Counter[str] = Counter()
-    for worker in space.registry.workers():
-        for queue in worker.queues:
-            slots[queue] += worker.slots
+    slots = space.registry.slots()
     waiting = waiting_claims(space.index, list(slots))
     return Counter({queue: slots[queue] for queue in slots if waiting.get(queue)})

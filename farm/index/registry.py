@@ -81,16 +81,22 @@ class Registry:
             del row["first_seen_ms"]
             pairs += [f"{offer.toolchain}.{offer.fingerprint}", msgpack.packb(row)]
         row = asdict(worker) | {"lease_ms": ttl_ms}
-        self.scripts.run("register", worker.id, msgpack.packb(row), ttl_ms, *pairs, now_ms=self.now_ms)
+        served = " ".join([str(worker.slots), *worker.queues])
+        self.scripts.run("register", worker.id, msgpack.packb(row), ttl_ms, served, *pairs, now_ms=self.now_ms)
 
     def leave(self, worker_id: str) -> None:
         """Forget a worker at once; safe to repeat."""
-        self.scripts.run("register", worker_id, b"", 0, now_ms=self.now_ms)
+        self.scripts.run("register", worker_id, b"", 0, "", now_ms=self.now_ms)
 
     def workers(self) -> list[Worker]:
         """The workers whose lease is not over."""
         rows = (msgpack.unpackb(row) for row in self.scripts.run("live", now_ms=self.now_ms) if row)
         return [_known(Worker, row | {"queues": tuple(row["queues"])}) for row in rows]
+
+    def slots(self) -> dict[str, int]:
+        """How many compiles at a time the live workers of each queue can run; queues without any are not there."""
+        reply = self.scripts.run("slots", now_ms=self.now_ms)
+        return {queue.decode(): int(slots) for queue, slots in zip(reply[::2], reply[1::2], strict=True)}
 
     def clock_leads_ms(self) -> dict[str, int]:
         """By how much each live worker's clock was ahead of the server's when it last registered, by worker id."""
@@ -114,8 +120,7 @@ class Registry:
 
     def preferred(self) -> list[Offer]:
         """All offers, for each name in the order in which new jobs prefer them."""
-        live = {queue for worker in self.workers() for queue in worker.queues}
-        return in_order(self.offers(), live, self.defaults())
+        return in_order(self.offers(), self.slots(), self.defaults())
 
     def defaults(self) -> dict[str, str]:
         """The fingerprint that new jobs shall use, by toolchain, where somebody has set one."""

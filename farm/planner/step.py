@@ -136,7 +136,7 @@ class Step:
         return found
 
     def _note_unserved(self, queues: set[str]) -> None:
-        served = {queue for worker in self._connection.registry.workers() for queue in worker.queues}
+        served = self._connection.registry.slots().keys()
         since = self._progress.unserved
         self._progress.unserved = {queue: since.get(queue, self._now_ms) for queue in queues - served}
 

@@ -173,6 +173,7 @@ def tour(world: World) -> None:
     registry.scripts = world.scripts
     registry.register(Worker("w", "host", 1, 2, (QUEUE,)), [Offer("host", "a" * 64, "1")], 1000)
     registry.workers()
+    registry.slots()
 
 
 def test_python_passes_what_the_header_names(world: World) -> None:

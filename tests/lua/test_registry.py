@@ -49,6 +49,23 @@ def test_a_worker_lives_as_long_as_it_registers(registry: Registry) -> None:
     assert known(registry) == ([b"w2"], [b"w2"])
 
 
+def test_slots_are_the_sum_of_those_that_live(registry: Registry) -> None:
+    assert registry.slots() == {}
+    registry.register(worker("w1"), [OFFER], TTL)
+    registry.register(worker("w1"), [OFFER], TTL)
+    assert registry.slots() == {OFFER.queue: 4}
+    registry.register(Worker("w2", "h", 1, 3, (OFFER.queue, "compile.other.1")), [OFFER], TTL)
+    registry.register(Worker("none", "h", 1, 2, ()), [], TTL)
+    registry.register(worker("w3"), [OFFER], 2 * TTL)
+    assert registry.slots() == {OFFER.queue: 11, "compile.other.1": 3}
+    registry.leave("w2")
+    assert registry.slots() == {OFFER.queue: 8}
+    registry.now_ms = T0 + TTL
+    assert registry.slots() == {OFFER.queue: 4}
+    registry.register(worker("w3"), [OFFER], TTL)
+    assert registry.server.hkeys("opfarm:{farm}:served") == [b"w3"]
+
+
 def test_a_worker_that_leaves_is_gone_at_once_and_its_toolchain_stays_known(registry: Registry) -> None:
     registry.register(worker("w1"), [OFFER], TTL)
     registry.leave("w1")
@@ -86,6 +103,8 @@ def test_many_workers(registry: Registry) -> None:
     row = registry.server.hget("opfarm:{farm}:workers", "w")
     for n in range(9000):
         pipe.hset("opfarm:{farm}:workers", f"w{n}", row)
+        pipe.hset("opfarm:{farm}:served", f"w{n}", f"4 {OFFER.queue}")
         pipe.zadd("opfarm:{farm}:worker_leases", {f"w{n}": T0 + TTL})
     pipe.execute()
     assert len(registry.workers()) == 9001
+    assert registry.slots() == {OFFER.queue: 4 * 9001}

@@ -181,7 +181,7 @@ class Checks:
         path = bundle_path(namespace, held.generation, held.key, held.record.token)
         entry = snapshot.entries.get(ref)
         bundle = BundleId(held.generation, held.key, held.record.token)
-        if bundle in self.dropped | self.spoilt:
+        if bundle in self.dropped | self.spoilt or run in snapshot.ended:
             return
         if entry is None or entry.token != held.record.token:
             raise Broken(f"{run} holds {path}, the index has {entry and entry.token}", held.key.hex()[:12])

@@ -3,25 +3,31 @@
   ARGV[1] worker         str
   ARGV[2] row            bytes slots, queues, host, pid; empty: the worker leaves
   ARGV[3] ttl_ms         int
-  ARGV[4...] toolchain   str   name.fingerprint then offer (bytes), two a toolchain
+  ARGV[4] served         str   how many compiles at a time, and from which queues, with blanks between
+  ARGV[5...] toolchain   str   name.fingerprint then offer (bytes), two a toolchain
   ARGV[last] now_ms      int?  empty in production: the server's clock
-  BUILDS workers worker_leases toolchains first_seen
+  BUILDS workers worker_leases served toolchains first_seen
   RETURNS live workers
 ]]
 --@include base
-local worker, row, ttl_ms = ARGV[1], ARGV[2], ARGV[3]
+local worker, row, ttl_ms, served = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
-for _, gone in ipairs(redis.call('ZRANGEBYSCORE', P .. 'worker_leases', '-inf', now, 'LIMIT', 0, 100)) do
+local function forget(gone)
   redis.call('ZREM', P .. 'worker_leases', gone)
   redis.call('HDEL', P .. 'workers', gone)
+  redis.call('HDEL', P .. 'served', gone)
+end
+
+for _, gone in ipairs(redis.call('ZRANGEBYSCORE', P .. 'worker_leases', '-inf', now, 'LIMIT', 0, 100)) do
+  forget(gone)
 end
 if row == '' then
-  redis.call('ZREM', P .. 'worker_leases', worker)
-  redis.call('HDEL', P .. 'workers', worker)
+  forget(worker)
 else
   redis.call('ZADD', P .. 'worker_leases', now + tonumber(ttl_ms), worker)
   redis.call('HSET', P .. 'workers', worker, row)
-  for at = 4, #ARGV - 2, 2 do
+  redis.call('HSET', P .. 'served', worker, served)
+  for at = 5, #ARGV - 2, 2 do
     redis.call('HSETNX', P .. 'first_seen', ARGV[at], text(now))
     redis.call('HSET', P .. 'toolchains', ARGV[at], ARGV[at + 1])
   end
