@@ -10,6 +10,9 @@ import redis
 
 from farm.embedded.server import Server, start
 
+#: Helpers that assert; named here, before any other part of the tests can import them.
+pytest.register_assert_rewrite("tests.lua.world", "tests.lua.walk")
+
 FOREIGN = ("FARM_", "ASCEND_", "CELERY_", "SLURM_", "TORCHELASTIC_")
 
 

@@ -21,7 +21,8 @@ MEGABYTE = 1 << 20
 @pytest.fixture(scope="module")
 def kit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kit]:
     """One farm for all; each test leaves it well."""
-    with running(tmp_path_factory.mktemp("farm"), **SHORT) as kit:
+    # A claim outlasts the longest stall here: of one that does not, somebody else may take it.
+    with running(tmp_path_factory.mktemp("farm"), **SHORT | {"FARM_CLAIM_LEASE_SECONDS": "15"}) as kit:
         start_leader(kit)
         yield kit
 

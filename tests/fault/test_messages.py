@@ -38,6 +38,7 @@ class Slot:
         self.index = index
         self._stopping = threading.Event()
         self.running: Taken | None = None
+        self.queues = (OFFER.queue,)
 
     def _index(self, namespace: Namespace) -> Index:
         return self.index
@@ -46,7 +47,7 @@ class Slot:
         taken = self.index.take(OFFER.queue, "w", secrets.token_hex(16), 20_000)
         self.running = taken if isinstance(taken, Taken) else None
 
-    def serve(self, namespace: str, queue: str) -> None:
+    def serve(self, namespace: Namespace, queue: str) -> None:
         """The end of the compile that runs; the task looks for more afterwards."""
         if self.running:
             self.index.publish(self.running.claim, record_of(self.running.claim.token))

@@ -21,6 +21,7 @@ from tests.support.led import (
     SHORT_SETTINGS,
     assert_clean,
     entry_paths,
+    leader,
     objects,
     start_coordinator,
     start_leader,
@@ -61,6 +62,7 @@ class Wiped(Loss):
         shutil.rmtree(self.kit.root / "data")
         (self.kit.root / "data").mkdir()
         self.kit.start_server()
+        until(lambda: leader(self.kit), what="the coordinator leads again")
         self.kit.celery("cache", "rebuild").check_returncode()
         assert objects(self.kit) == entry_paths(self.kit.index())
 

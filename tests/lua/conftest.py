@@ -7,8 +7,6 @@ import pytest
 
 from farm.embedded.server import Server
 
-pytest.register_assert_rewrite("tests.lua.world", "tests.lua.walk")
-
 if TYPE_CHECKING:
     from tests.lua.world import World
 
