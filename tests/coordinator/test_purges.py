@@ -6,7 +6,7 @@ import pytest
 
 from farm.coordinator.purges import PurgeReport, serve
 from farm.index.purgelog import read_report
-from farm.index.upkeep import Asked, Purged
+from farm.index.upkeep import Asked, Purged, Raised
 from tests.coordinator.desk import Desk
 from tests.lua.world import keys
 
@@ -33,6 +33,21 @@ def test_the_marker_is_above_all_of_the_store_and_of_the_index(desk: Desk) -> No
     space.index.open(11)
     space.index.ask_purge("r2")
     assert serve(space) == PurgeReport(12, 1)
+
+
+def test_one_request_costs_one_call(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    space = desk.space()
+    raised: list[int] = []
+    raise_to = space.index.raise_to
+
+    def counted(generation: int, limit: int) -> Raised:
+        raised.append(generation)
+        return raise_to(generation, limit)
+
+    monkeypatch.setattr(space.index, "raise_to", counted)
+    space.index.ask_purge("r")
+    serve(space)
+    assert raised == [2]
 
 
 def test_what_a_leader_left_unanswered_needs_no_further_marker(desk: Desk) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from farm.coordinator.sweep import drain, sweep
@@ -44,3 +46,17 @@ def test_what_another_leader_marked_and_did_not_delete_is_finished(desk: Desk) -
     assert len(space.index.mark_deleting(0)) == 2
     assert sweep(space) == 2
     assert space.store.names() == []
+
+
+def test_nothing_to_do_costs_a_call_each(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    space = desk.space()
+    calls: list[str] = []
+
+    def nothing(name: str) -> Callable[..., None]:
+        return lambda *numbers: calls.append(name)
+
+    for name in ("drain", "mark_deleting"):
+        monkeypatch.setattr(space.index, name, nothing(name))
+    drain(space)
+    sweep(space)
+    assert calls == ["drain", "mark_deleting"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from farm.index.jobs import Holding
-from farm.index.outcomes import UnknownJob
-from tests.lua.world import CLAIM_LEASE, LEASE, QUEUE, World, key, keys, record_of
+from farm.index.outcomes import Failure, UnknownJob
+from tests.lua.world import CLAIM_LEASE, LEASE, QUEUE, RULES, World, key, keys, record_of
 
 
 def test_the_id_lives_on_as_another_incarnation(world: World) -> None:
@@ -95,3 +95,18 @@ def test_a_newer_holding_takes_the_place_of_what_the_job_had(world: World) -> No
     world.resend_unchanged("announce")
     assert world.pins(key(1)) == [0]
     assert world.pins(key(1), generation=2) == [1]
+
+
+def test_what_a_member_holds_is_pinned_although_the_job_was_refused_it_later(world: World) -> None:
+    """After a loss another member asked first, in a later generation; the first still uses what it has."""
+    first, second = world.join(member="first"), world.join(member="second")
+    held = world.compiled(first, key(1))
+    world.lose_everything()
+    world.index.raise_to(2)
+    second = world.join(member="second")
+    world.claim(second, key(1))
+    world.index.fail(world.take("d").claim, Failure("rejected", "why"), RULES)
+    world.index.acquire(second, [key(1)])
+    first = replace(first, incarnation=second.incarnation)
+    assert world.index.announce(first, held) == [held[0].record]
+    assert world.pins(key(1)) == [1]

@@ -79,6 +79,13 @@ def test_a_pass_begins_at_the_limit_and_goes_on_below_it(world: World) -> None:
     world.resend_unchanged("evict")
 
 
+def test_a_target_alone_begins_no_pass(world: World) -> None:
+    world.idle(*keys(3))
+    world.pass_time(HALF_HOUR)
+    assert evicted(world, 0, limit=1) == 1
+    assert not world.redis.hexists(f"{world.index.prefix}meta", "ageing_pass")
+
+
 def test_a_pass_ends_when_nothing_is_left_that_may_go(world: World) -> None:
     world.idle(*keys(3))
     world.pass_time(HALF_HOUR)

@@ -90,3 +90,18 @@ def test_the_end_does_not_care_for_the_number_of_keys(world: World) -> None:
     world.redis.config_resetstat()
     end(world, who)
     assert sum(row["calls"] for row in world.redis.info("commandstats").values()) < 20
+
+
+@pytest.mark.parametrize("keep_ms", [LEASE // 10, 3 * LEASE])
+def test_who_ended_it_is_told_for_as_long_as_a_member_may_be_away(world: World, keep_ms: int) -> None:
+    who = world.join()
+    world.index.end(who.job, who.incarnation, "cancel", "ann", keep_ms)
+    left_ms = world.redis.pttl(f"{world.index.prefix}x:{who.run}")
+    assert max(keep_ms, LEASE) - 10_000 < left_ms <= max(keep_ms, LEASE)  # type: ignore[operator]
+
+
+def test_a_job_that_ended_by_itself_is_none_that_somebody_ended(world: World) -> None:
+    who = world.join()
+    world.index.leave(who)
+    assert end(world, who) == UnknownJob()
+    assert world.resend("end") == b"unknown"

@@ -127,6 +127,15 @@ def test_a_lost_worker_is_an_attempt_and_its_claim_goes_ahead_of_others(world: W
     ]
 
 
+def test_a_failure_stands_while_others_compile_the_key_again(world: World) -> None:
+    failed, other = world.join("failed"), world.join("other")
+    world.claim(failed, key(1))
+    world.index.fail(world.take("d1").claim, Failure("rejected", "why"), RULES, remember=False)
+    assert kinds(world.claim(failed, key(1))) == "R"
+    assert kinds(world.claim(other, key(1))) == "C"
+    assert kinds(world.claim(failed, key(1))) == "R"
+
+
 def test_a_released_claim_is_no_attempt(world: World) -> None:
     world.claim(world.join(), key(1), key(2))
     first = world.take("t1")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from farm.index.outcomes import Ended, Hit, Left, OtherMode, UnknownJob
-from tests.lua.world import LEASE, World, key, keys
+from tests.lua.world import LEASE, T0, World, key, keys
 
 
 def test_open_raises_to_the_largest_marker_and_never_lowers(world: World) -> None:
@@ -171,6 +171,22 @@ def test_a_job_whose_lease_was_renewed_after_it_was_found_lapsed_lives_on(world:
     (job, run) = world.scripts.run("lapsed", 10, now_ms=world.index.now_ms)
     world.index.heartbeat(who)
     assert world.scripts.run("leave", job, run, "", "k", now_ms=world.index.now_ms) == [b"left", 1]
+
+
+def test_only_lapsed_jobs_are_named_and_none_while_entries_are_held(world: World) -> None:
+    world.join("lives")
+    assert world.scripts.run("lapsed", 10, now_ms=T0) == []
+    world.index.hold(0, 2 * LEASE)
+    assert world.scripts.run("lapsed", 10, now_ms=T0 + LEASE) == []
+    assert world.scripts.run("lapsed", 10, now_ms=T0 + 2 * LEASE)[0] == b"lives"
+
+
+def test_a_job_lives_no_longer_than_the_members_that_stay(world: World) -> None:
+    world.join(member="stays")
+    world.pass_time(1000)
+    world.index.leave(world.join(member="leaves"))
+    world.pass_time(LEASE - 1000)
+    assert world.index.end_lapsed() == 1
 
 
 def test_the_first_member_chooses_the_fingerprint(world: World) -> None:

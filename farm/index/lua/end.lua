@@ -18,7 +18,7 @@ local marker = P .. 'x:' .. job .. '@' .. incarnation
 if not is_current(job, incarnation) then
   return redis.call('EXISTS', marker) == 1 and 'ended' or 'unknown'
 end
-local lease_left = tonumber(redis.call('ZSCORE', P .. 'jobs', job) or '0') - now
+local lease_left = tonumber(redis.call('ZSCORE', P .. 'jobs', job)) - now
 redis.call('SET', marker, how .. by, 'PX', text(math.max(tonumber(keep_ms), lease_left)))
 end_job(job, how)
 return 'ended'

@@ -35,9 +35,9 @@ if redis.call('HEXISTS', P .. 'i:' .. g, key) == 0 then
   remove_claim(ref, claim.queue)
   return { 'removed' }
 end
-if kind == 'transient' and count_attempt(ref, claim, message, log_tail, max_attempts, keep_ms) == 'failed' then
-  return { 'failed' }
-elseif kind ~= 'transient' then
+if kind ~= 'transient' then
   requeue(ref, claim)
+elseif count_attempt(ref, claim, message, log_tail, max_attempts, keep_ms) == 'failed' then
+  return { 'failed' }
 end
 return { 'requeued', claim.queue }

@@ -15,6 +15,6 @@ if entries_are_held() then
 end
 for _, job in ipairs(redis.call('ZRANGEBYSCORE', P .. 'jobs', '-inf', now, 'LIMIT', 0, limit)) do
   out[#out + 1] = job
-  out[#out + 1] = redis.call('HGET', P .. 'j:' .. job, 'incarnation') or '0'
+  out[#out + 1] = redis.call('HGET', P .. 'j:' .. job, 'incarnation')
 end
 return out
