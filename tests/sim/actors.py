@@ -198,8 +198,8 @@ class MemberHost:
         world.scheduler.spawn(process, self._run)
 
     def holds(self) -> dict[Namespace, tuple[str, list[Holding]]]:
-        """What it is sure to have, by namespace."""
-        parts = self.job._parts
+        """What it is sure to have, by namespace; nothing when it has heard that the job was ended."""
+        parts = {} if self.job._ended else self.job._parts
         return {namespace: (part.who.run, list(part.held.values())) for namespace, part in parts.items()}
 
     def _run(self) -> None:
@@ -214,6 +214,8 @@ class MemberHost:
         except FarmUnavailable as error:
             self.outcome = f"unavailable: {error.message}"
             self.world.trace.event(self.process.name, self.outcome)
+            if not self.world.explains(error):
+                raise Broken(f"{self.process.name} was told that {error}", self.process.name) from None
         except InputError as error:
             if "runs with mode" not in error.message:
                 raise

@@ -141,7 +141,7 @@ class Faults:
     # -- store -------------------------------------------------------------------------------------------
 
     def store_is_away(self) -> None:
-        self._world.shelf.away_until_ms = self._world.scheduler.now_ms + self._dice.randrange(30_000)
+        self._world.shelf.go_away(self._dice.randrange(30_000))
 
     def disk_is_full(self) -> None:
         self._world.shelf.full_until_ms = self._world.scheduler.now_ms + self._dice.randrange(30_000)

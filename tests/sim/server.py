@@ -31,6 +31,8 @@ class SimServer:
         self.raw: Any = redis.Redis.from_url(url)
         self.offset_ms = 0
         self.down_until_ms = 0
+        #: When it did not answer: from, until.
+        self.outages: list[tuple[int, int]] = []
         self.run = 1
         #: Times that data were lost, and when last.
         self.losses = 0
@@ -127,6 +129,7 @@ class SimServer:
     def restart(self, down_ms: int, data: str) -> None:
         """It is away for a while, and comes back with its data, as its image was, or empty."""
         self.down_until_ms = max(self.down_until_ms, self.scheduler.now_ms + down_ms)
+        self.outages.append((self.scheduler.now_ms, self.down_until_ms))
         self.run += 1
         self.raw.script_flush()
         self.disturbed_ms = self.down_until_ms

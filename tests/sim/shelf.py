@@ -25,7 +25,14 @@ class Shelf:
         #: Told of each object that is about to be deleted.
         self.watch: Callable[[str], None] = lambda path: None
         self.away_until_ms = 0
+        #: When it did not answer: from, until.
+        self.outages: list[tuple[int, int]] = []
         self.full_until_ms = 0
+
+    def go_away(self, ms: int) -> None:
+        """It does not answer for so long."""
+        self.away_until_ms = self.scheduler.now_ms + ms
+        self.outages.append((self.scheduler.now_ms, self.away_until_ms))
 
     def open(self, process: Process) -> Store:
         """The store as a process uses it."""

@@ -14,11 +14,13 @@ import redis
 
 from farm.addresses import Addresses
 from farm.client.connection import Connection
+from farm.errors import FarmUnavailable
 from farm.index import names
 from farm.index.index import Index
 from farm.index.outcomes import Failure
 from farm.index.registry import Registry
 from farm.namespace import Namespace
+from farm.store.errors import DiskFull
 from tests.sim.actors import CoordinatorHost, MemberHost, Plan, WorkerHost
 from tests.sim.broker import Broker, Post
 from tests.sim.checkers import Broken, Checks
@@ -151,6 +153,14 @@ class World:
             f"{jobs} jobs, {len(self.plans)} members ({outcomes}), {self._numbers['worker']} workers; {seen}; "
             f"{sum(self.server.commands.values())} calls in {self.scheduler.now_ms // 1000} virtual s"
         )
+
+    def explains(self, error: FarmUnavailable) -> bool:
+        """Whether a member had to give up: it was away for as long as the settings allow, or a disk was full."""
+        if isinstance(error, DiskFull) or error.message.startswith("mode force"):
+            return bool(self.kinds)
+        since_ms = self.scheduler.now_ms - round(1000 * self.settings.reconnect_seconds)
+        outages = [(max(begin, since_ms), end) for begin, end in self.server.outages + self.shelf.outages]
+        return sum(max(0, end - begin) for begin, end in outages) > (self.scheduler.now_ms - since_ms) // 2
 
     # -- the run -----------------------------------------------------------------------------------------
 
