@@ -5,6 +5,7 @@ from __future__ import annotations
 from farm.index.claims import RetryRules
 from farm.index.leader import Leader, Leadership
 from farm.index.outcomes import Ended, Left
+from farm.namespace import BundleId
 from tests.lua.world import CLAIM_LEASE, LEASE, T0, World, key
 
 
@@ -29,6 +30,20 @@ def test_a_held_claim_is_not_taken_from_its_worker(world: World) -> None:
     assert world.index.reclaim(RetryRules()) == []
     world.pass_time(CLAIM_LEASE)
     assert len(world.index.reclaim(RetryRules())) == 1
+
+
+def test_a_hold_is_over_at_its_end(world: World) -> None:
+    who = world.join()
+    world.claim(who, key(1))
+    world.take("t")
+    world.index.hold(CLAIM_LEASE, 2 * CLAIM_LEASE)
+    world.pass_time(CLAIM_LEASE)
+    assert len(world.index.reclaim(RetryRules())) == 1
+    world.pass_time(CLAIM_LEASE - 1)
+    path = BundleId(1, key(2), 7).path(world.index.namespace)
+    assert world.index.condemn_orphans([(path, BundleId(1, key(2), 7))]) == 0
+    world.pass_time(1)
+    assert world.index.condemn_orphans([(path, BundleId(1, key(2), 7))]) == 1
 
 
 def test_a_held_job_does_not_end_for_its_silence(world: World) -> None:

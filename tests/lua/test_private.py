@@ -44,6 +44,7 @@ def test_it_is_in_no_figure_but_its_own(world: World) -> None:
     assert (stats.stored_bytes, world.seen.private_bytes) == (1000, 1000)
     assert [row.key for row in list_entries(world.index, None)] == [key(2)]
     assert find_entries(world.index, key(1)) == []
+    assert [name for name in world.rows() if name.startswith(b"near:")] == [b"near:1"]
 
 
 def test_it_never_crosses_a_limit_and_no_ageing_or_purge_takes_it(world: World) -> None:

@@ -22,11 +22,13 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.python import swap
 from tests.mutants.reached import Reached
 
-#: In the order in which they are run.
 LAYERS = {
     "lua": "tests/lua/", "coordinator": "tests/coordinator/", "walks": "tests/lua/test_walk",
     "property": "tests/property/", "fault": "tests/fault/",
 }  # fmt: skip
+
+#: Run when the others have noticed nothing.
+SLOW = ("property", "fault")
 
 
 def layer_of(test: str) -> str:
@@ -60,6 +62,7 @@ class Runner:
         self.verdicts: list[Verdict] = []
         self.tests: dict[str, Judge] = {}
         self._kills: Counter[str] = Counter()
+        self._tries: Counter[str] = Counter()
         #: Whether any mutant is one of Python.
         self._of_python = any(one.file.endswith(".py") for one in mutants)
         self._nowhere = Path(os.devnull).open("w")  # noqa: SIM115 (as long as the process lives)
@@ -98,6 +101,7 @@ class Runner:
         """Tell the first process how a test goes."""
         if self._pipe is not None:
             row = {"test": report.nodeid, "failed": report.failed, "seconds": report.duration, "reached": []}
+            row["when"] = report.when
             if self._reached and report.when == "teardown":
                 row["reached"] = self._reached.take()
             os.write(self._pipe, json.dumps(row).encode() + b"\n")
@@ -141,6 +145,7 @@ class Runner:
         chosen = self._chosen(session, mutant)
         limit_seconds = 10 + 4 * sum(self.tests[item.nodeid].seconds for item in chosen)
         for row in self._run(session, chosen, mutant, limit_seconds):
+            self._tries[row["test"]] += row["when"] == "call"
             if row["failed"]:
                 killer = killer or row["test"]
         if self.is_fork:
@@ -160,9 +165,10 @@ class Runner:
         order = list(LAYERS)
 
         def rank(item: pytest.Item) -> tuple[bool, int, bool, float]:
-            promise = (1 + self._kills[item.nodeid]) / (0.05 + self.tests[item.nodeid].seconds)
+            name, layer = item.nodeid, layer_of(item.nodeid)
+            promise = (0.3 + self._kills[name]) / (1 + self._tries[name]) / (0.05 + self.tests[name].seconds)
             is_namesake = Path(mutant.file).stem in item.path.stem
-            return item.nodeid != last, order.index(layer_of(item.nodeid)), not is_namesake, -promise
+            return name != last, order.index(layer) if layer in SLOW else 0, not is_namesake, -promise
 
         judges = [item for item in session.items if self.tests[item.nodeid].passes]
         if mutant.file.endswith(".lua"):  # whole farms are for the coordinator's own code
@@ -222,7 +228,7 @@ def _rows(pipe: int, deadline: float) -> Iterator[Any]:
         for line in lines:
             yield (row := json.loads(line))
             running = row["test"]
-    yield {"test": f"tests/lua/ hangs after {running}", "failed": True, "seconds": 0.0, "reached": []}
+    yield {"test": f"tests/lua/ hangs after {running}", "failed": True, "seconds": 0.0, "when": "call"}
 
 
 def _end(child: int) -> None:
