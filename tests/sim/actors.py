@@ -132,6 +132,7 @@ class CoordinatorHost:
         self.coordinator = Coordinator(
             world.connection(process), CoordinatorMessages(world.broker), world.environ  # type: ignore[arg-type]
         )  # fmt: skip
+        self.coordinator.name = process.name  # its own has the number of a real process
         world.scheduler.spawn(process, partial(self.coordinator.run, self._stop))  # type: ignore[arg-type]
 
     def stop(self) -> None:
