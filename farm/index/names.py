@@ -46,7 +46,6 @@ Farm-wide, under a tag of their own:
     defaults         hash    name -> fingerprint that new jobs shall use                 unset
     workers          hash    worker -> row: slots, queues, host, pid                     lease
     served           hash    worker -> its slots and queues, for the sums that clients need    lease
-    slots            hash    queue -> their sum, and '' -> when it was added up (ms)              a second
     worker_leases    zset    worker -> its lease deadline (ms)                           lease
     watch            hash    when the last tick of a leader was, and which run of the server it saw
     watch:leader     hash    the same of the tick that a leader is in                     its end, PEXPIRE

@@ -6,19 +6,13 @@
   ARGV[4] served         str   how many compiles at a time, and from which queues, with blanks between
   ARGV[5...] toolchain   str   name.fingerprint then offer (bytes), two a toolchain
   ARGV[last] now_ms      int?  empty in production: the server's clock
-  BUILDS workers worker_leases served slots toolchains first_seen
+  BUILDS workers worker_leases served toolchains first_seen
   RETURNS live workers
 ]]
 --@include base
 local worker, row, ttl_ms, served = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
--- What was added up is not true any more.
-local function change_slots()
-  redis.call('DEL', P .. 'slots')
-end
-
 local function forget(gone)
-  change_slots()
   redis.call('ZREM', P .. 'worker_leases', gone)
   redis.call('HDEL', P .. 'workers', gone)
   redis.call('HDEL', P .. 'served', gone)
@@ -32,10 +26,7 @@ if row == '' then
 else
   redis.call('ZADD', P .. 'worker_leases', now + tonumber(ttl_ms), worker)
   redis.call('HSET', P .. 'workers', worker, row)
-  if redis.call('HGET', P .. 'served', worker) ~= served then
-    redis.call('HSET', P .. 'served', worker, served)
-    change_slots()
-  end
+  redis.call('HSET', P .. 'served', worker, served)
   for at = 5, #ARGV - 2, 2 do
     redis.call('HSETNX', P .. 'first_seen', ARGV[at], text(now))
     redis.call('HSET', P .. 'toolchains', ARGV[at], ARGV[at + 1])
