@@ -91,7 +91,7 @@ class Coordinator:
         if not self._leads:
             self._leads = True
             logger.info("leading, term %d", leader.term)
-            write_min_idle(self._server, round(self._settings.min_idle_seconds * 1000))
+        write_min_idle(self._server, round(self._settings.min_idle_seconds * 1000))
         self._hold_after_gap(now_ms)
         spaces = self._all_spaces()
         for space in spaces:
