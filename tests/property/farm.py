@@ -7,7 +7,7 @@ from hypothesis.stateful import rule
 
 from farm.namespace import BundleId
 from tests.lua.world import CLAIM_LEASE, LEASE
-from tests.property.machine import KEYS, RULES, Workers, bundle_record, chunks, numbers, pick, some_keys
+from tests.property.machine import KEYS, RULES, Workers, bundle_record, chunks, numbers, pick, rarely, some_keys
 
 GRACE = LEASE // 5
 LEADERS = ["leader", "standby"]
@@ -51,19 +51,23 @@ class Farm(Workers):
 
     # -- ageing and sweep ------------------------------------------------------------------------------
 
-    @rule(limit_bytes=st.sampled_from([1000, 2000]), ageing=st.sampled_from([True, True, False]))
-    def set_limits(self, limit_bytes: int, ageing: bool) -> None:
-        self.call("set_limits", limit_bytes, 50, "default", ageing)
-
-    @rule(limit=chunks, limit_bytes=st.sampled_from([0, 1000]), idle_ms=st.sampled_from([0, 0, 20_000]))
-    def evict(self, limit: int, limit_bytes: int, idle_ms: int) -> None:
+    @rule(
+        limit=chunks,
+        ageing=st.sampled_from([None, None, None, True, False]),
+        limit_bytes=st.sampled_from([0, 0, 1000, 2000]),
+        idle_ms=st.sampled_from([0, 0, 20_000]),
+        holds=rarely,
+    )
+    def age(self, limit: int, ageing: bool | None, limit_bytes: int, idle_ms: int, holds: bool) -> None:
+        """A leader ages, maybe under new limits, and drains; a hold keeps it from that."""
+        if holds:
+            self.call("hold", 2 * CLAIM_LEASE, 2 * LEASE)
+        if ageing is not None:
+            self.call("set_limits", limit_bytes, 50, "default", ageing)
         self.call("evict", 500, idle_ms, limit, limit_bytes=limit_bytes)
-
-    @rule(limit=chunks)
-    def drain(self, limit: int) -> None:
         self.call("drain", limit)
 
-    @rule(name=leaders, limit=chunks, step=st.sampled_from(["mark", "delete", "all", "all"]), seconds=waits)
+    @rule(name=leaders, limit=chunks, step=st.sampled_from(["mark", "mark", "delete", "all"]), seconds=waits)
     def sweep(self, name: str, limit: int, step: str, seconds: int) -> None:
         """Mark, delete the objects, say so; a leader that was paused in between deletes and says so late."""
         self.pair.pass_time(seconds)
@@ -76,38 +80,39 @@ class Farm(Workers):
 
     # -- what the store has and the index does not -------------------------------------------------------
 
-    @rule(n=numbers, what=st.sampled_from(["search", "rebuild", "rebuild"]))
-    def look_into_store(self, n: int, what: str) -> None:
+    @rule(n=numbers, which=some_keys, what=st.sampled_from(["search", "rebuild", "put", "land", "put and land"]))
+    def look_into_store(self, n: int, which: list[int], what: str) -> None:
+        """A leader searches orphans, or rebuilds; or an import puts bundles at places of its own, and lands some."""
         if what == "search":
             self.call("condemn_orphans", list(self.objects.items()))
-        else:
+        if what == "rebuild":
             self.rebuild(n)
+        if "put" in what:
+            generation, keys = self.pair.seen.generation, [KEYS[n] for n in which]
+            for k, token in zip(keys, self.call("reserve", generation, keys, CLAIM_LEASE), strict=False):
+                self.coming.append(BundleId(generation, k, token))
+                self.put(self.coming[-1])
+        if "land" in what:
+            self.call("land", [(at, bundle_record(at.token)) for at in self.coming[-1 - n % 4 :]])
 
     def rebuild(self, n: int) -> None:
         found = [(at, bundle_record(at.token)) for at in self.objects.values()]
         self.call("adopt", found[n % 3 :: 1 + n % 2])
 
-    @rule(n=numbers, which=some_keys, step=st.sampled_from(["put", "land", "all"]))
-    def bring(self, n: int, which: list[int], step: str) -> None:
-        """An import puts bundles at places of its own, and lands some of the last that were put."""
-        generation, keys = self.pair.seen.generation, [KEYS[n] for n in which]
-        if step in ("put", "all"):
-            for k, token in zip(keys, self.call("reserve", generation, keys, CLAIM_LEASE), strict=False):
-                self.coming.append(BundleId(generation, k, token))
-                self.put(self.coming[-1])
-        if step in ("land", "all"):
-            self.call("land", [(at, bundle_record(at.token)) for at in self.coming[-1 - n % 4 :]])
-
     # -- everybody -------------------------------------------------------------------------------------
 
-    @rule(lease_ms=st.sampled_from([0, 5000]), name=leaders)
-    def lead(self, lease_ms: int, name: str) -> None:
-        """A leader renews its lease, or steps down."""
-        self.call("lead", name, lease_ms)
-
-    @rule(seconds=st.sampled_from([1, 5, 10, 20, 60, 100, 600, 3600]))
-    def pass_time(self, seconds: int) -> None:
+    @rule(
+        seconds=st.sampled_from([1, 5, 10, 20, 60, 100, 600, 3600]),
+        name=leaders,
+        leads=st.sampled_from([0, 0, 1, 2, 3]),
+    )
+    def wait(self, seconds: int, name: str, leads: int) -> None:
+        """A leader may renew its lease then, step down, or find a gap and hold."""
         self.pair.pass_time(seconds)
+        if leads:
+            self.call("lead", name, 5000 if leads > 1 else 0)
+        if leads > 2:
+            self.call("hold", 2 * CLAIM_LEASE, 2 * LEASE)
 
     @rule(n=st.integers(0, 100))
     def late(self, n: int) -> None:
@@ -121,22 +126,19 @@ class Farm(Workers):
     def lose(self, n: int, opens: bool) -> None:
         """The server saves its data; at times it comes back with what it saved, or empty: the last calls are lost.
 
-        What members, workers, leaders and the store have stays, and whoever finds the namespace lost opens it.
+        What members, workers, leaders and the store have stays. Whoever finds the namespace lost opens it; at times
+        somebody does that late.
         """
-        if n < 12:
+        images = self.pair.images
+        if n < 10:
             self.pair.remember()
         else:
-            images = self.pair.images
-            self.pair.lose(n % len(images) if images and n < 15 else None)
+            self.pair.lose(n % len(images) if images and n < 14 else None)
             self.relied.clear()
-            if opens:
-                self.call("open", self.marker)
-                self.rebuild(n)
-
-    @rule(n=numbers)
-    def open(self, n: int) -> None:
-        """By somebody who knows the largest marker, or who read it a while ago."""
-        self.call("open", max(1, self.marker - n % 2))
+        if opens:
+            self.call("open", max(1, self.marker - n % 2))
+        if n >= 10 and opens:
+            self.rebuild(n)
 
     def teardown(self) -> None:
         """All leave: nothing is left but what is idle, condemned, or remembered for a while."""

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from farm.index.claims import RetryRules
 from farm.index.jobs import Holding, Member, Scope, Want, as_member
@@ -25,7 +25,7 @@ from farm.namespace import PRIVATE_GENERATION, BundleId
 from tests.lua.world import CLAIM_LEASE, LEASE, QUEUE, key, record_of
 from tests.property.pair import Pair
 
-KEYS = [key(n) for n in range(4)]
+KEYS = [key(n) for n in range(5)]
 RULES = RetryRules(max_attempts=2)
 QUEUES = [QUEUE, "compile.cuda.ba9876543210"]
 STRANGER = Member("z", "m", "enable", 1, b"{}", LEASE, 1)
@@ -37,6 +37,7 @@ scopes = st.sampled_from(["shared", "shared", "shared", "private"])
 queues = st.sampled_from([*QUEUES, QUEUE])
 hows = st.sampled_from(["keep", "cancel"])
 chunks = st.sampled_from([250, 250, 1, 2])
+rarely = st.sampled_from([False, False, False, True])
 
 
 def pick(items: Sequence[T], number: int, others: Sequence[T] = ()) -> T | None:
@@ -60,21 +61,19 @@ class Members(RuleBasedStateMachine):
         self.members: dict[tuple[str, str], Member] = {}
         #: Run and member -> key -> what it holds, as it would announce it.
         self.held: dict[tuple[str, str], dict[bytes, Holding]] = {}
-        #: The generation that a run was promised.
-        self.floors: dict[str, int] = {}
+        #: Run and member -> the generation that it was promised, as far as it has heard.
+        self.floors: dict[tuple[str, str], int] = {}
         #: Run -> key -> the hit that it was answered with: it stands as long as the job lives.
         self.relied: dict[str, dict[bytes, Hit]] = {}
         self.nonces = 0
         self.call("open", 1)
-        for job, member in ("a1", "a2", "b1"):
-            self.join(job, member, 1, 0)
 
     def some_member(self, number: int) -> Member:
         """One that lives; at times one whose job has ended, or a stranger."""
         jobs, members = self.pair.model.jobs, list(self.members.values())
         alive = [who for who in members if who.job in jobs and jobs[who.job].incarnation == who.incarnation]
         who = pick(alive, number, [STRANGER, *members]) or STRANGER
-        return replace(who, floor=max(who.floor, self.floors.get(who.run, 0)))
+        return replace(who, floor=max(who.floor, self.floors.get((who.run, who.member), 0)))
 
     @staticmethod
     def keys_of(who: Member, which: list[int], scope: Scope) -> list[bytes]:
@@ -157,17 +156,27 @@ class Members(RuleBasedStateMachine):
         who = self.some_member(n)
         answer = self.call("ask_purge", who.run, who.job, who.incarnation)
         if isinstance(answer, Purged):
-            self.floors[who.run] = max(answer.generation, self.floors.get(who.run, 0))
+            self.floors[who.run, who.member] = max(answer.generation, who.floor)
 
 
 class Workers(Members):
     """Workers, good and bad ones."""
 
     def __init__(self, url: str) -> None:
+        super().__init__(url)
         self.taken: list[ClaimRef] = []
         #: What lies in the store.
         self.objects: dict[str, BundleId] = {}
-        super().__init__(url)
+
+    @initialize(left=st.integers(0, 4), done=st.integers(0, 3))
+    def begin(self, left: int, done: int) -> None:
+        """There is something to lose: entries that are idle and in use, claims that run and that wait."""
+        for job, member in ("a1", "a2", "b1", "c1"):
+            self.join(job, member, 1, 0)
+        self.compile(0, [0, 1], "shared", QUEUE, left)
+        self.leave(0, "keep", "itself", 250)
+        self.compile(0, [1, 2, 3], "shared", QUEUE, done)
+        self.claim(1, [2, 3, 4], "shared", QUEUE, 1, 0)
 
     def put(self, at: BundleId) -> None:
         self.objects[at.path(self.pair.index.namespace)] = at
@@ -187,13 +196,14 @@ class Workers(Members):
             assert taken.claim not in self.taken
             self.taken.append(taken.claim)
 
-    @rule(n=numbers, limit=chunks)
-    def publish(self, n: int, limit: int) -> None:
-        """The worker also tells those who waited, or some of them."""
+    @rule(n=numbers, limit=chunks, pauses=rarely)
+    def publish(self, n: int, limit: int, pauses: bool) -> None:
+        """The worker puts the bundle; if it gets further, it publishes it and tells those who waited, or some."""
         if claim := self.some_claim(n):
             self.put(BundleId(claim.generation, claim.key, claim.token))
-            self.call("publish", claim, bundle_record(claim.token))
-            self.call("tell", limit)
+            if not pauses:
+                self.call("publish", claim, bundle_record(claim.token))
+                self.call("tell", limit)
 
     @rule(n=numbers, which=some_keys, scope=scopes, queue=queues, done=st.integers(0, 4))
     def compile(self, n: int, which: list[int], scope: Scope, queue: str, done: int) -> None:
@@ -202,7 +212,7 @@ class Workers(Members):
         for at in range(len(set(which))):
             self.take(queue)
             if at < done:
-                self.publish(0, 250)
+                self.publish(0, 250, False)
 
     @rule(
         n=numbers,
@@ -220,17 +230,18 @@ class Workers(Members):
 
     @rule(n=numbers)
     def drop(self, n: int) -> None:
-        """A reader found the bundle of an entry bad."""
-        if found := pick(sorted(self.pair.seen.entries.items(), key=lambda row: row[0]), n % 12):
-            (g, k), record = found
-            assert self.call("drop", g, k, record.token)
+        """A reader found the bundle of an entry bad; at times of one that has another by now."""
+        entries = sorted((g, k, record.token) for (g, k), record in self.pair.seen.entries.items())
+        read = [(at.generation, at.key, at.record.token) for held in self.held.values() for at in held.values()]
+        found = pick(entries, n, read)
+        if found and self.call("drop", *found):
             for relied in self.relied.values():
-                if k in relied and relied[k].generation == g:
-                    del relied[k]
+                if found[1] in relied and relied[found[1]].generation == found[0]:
+                    del relied[found[1]]
 
     @rule(
         seconds=st.sampled_from([0, 0, 20, 20, 300]),
-        holds=st.sampled_from([False, False, False, True]),
+        holds=rarely,
         what=st.sampled_from(["reclaim", "reclaim", "end_lapsed", "bury", "tell", "renew", "wake"]),
         limit=chunks,
     )

@@ -15,8 +15,8 @@ from tests.property.farm import Farm
 EXAMPLES = os.environ.get("PROPERTY_EXAMPLES")
 
 ALWAYS = settings(deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
-FIXED = settings(ALWAYS, derandomize=True, max_examples=100, stateful_step_count=50)
-LONG = settings(ALWAYS, max_examples=int(EXAMPLES or 1), stateful_step_count=80)
+FIXED = settings(ALWAYS, derandomize=True, max_examples=30, stateful_step_count=200)
+LONG = settings(ALWAYS, max_examples=int(EXAMPLES or 1), stateful_step_count=200)
 
 
 @pytest.mark.timeout(0 if EXAMPLES else 300)
