@@ -61,7 +61,7 @@ class Farm(Workers):
     def age(self, limit: int, ageing: bool | None, limit_bytes: int, idle_ms: int, holds: bool) -> None:
         """A leader ages, maybe under new limits, and drains; a hold keeps it from that."""
         if holds:
-            self.call("hold", 2 * CLAIM_LEASE, 2 * LEASE)
+            self.call("hold", CLAIM_LEASE, CLAIM_LEASE)
         if ageing is not None:
             self.call("set_limits", limit_bytes, 50, "default", ageing)
         self.call("evict", 500, idle_ms, limit, limit_bytes=limit_bytes)
@@ -112,7 +112,7 @@ class Farm(Workers):
         if leads:
             self.call("lead", name, 5000 if leads > 1 else 0)
         if leads > 2:
-            self.call("hold", 2 * CLAIM_LEASE, 2 * LEASE)
+            self.call("hold", CLAIM_LEASE, GRACE)
 
     @rule(n=st.integers(0, 100))
     def late(self, n: int) -> None:

@@ -37,7 +37,7 @@ scopes = st.sampled_from(["shared", "shared", "shared", "private"])
 queues = st.sampled_from([*QUEUES, QUEUE])
 hows = st.sampled_from(["keep", "cancel"])
 chunks = st.sampled_from([250, 250, 1, 2])
-rarely = st.sampled_from([False, False, False, True])
+rarely = st.sampled_from([False] * 7 + [True])
 
 
 def pick(items: Sequence[T], number: int, others: Sequence[T] = ()) -> T | None:
@@ -244,16 +244,21 @@ class Workers(Members):
         holds=rarely,
         what=st.sampled_from(["reclaim", "reclaim", "end_lapsed", "bury", "tell", "renew", "wake"]),
         limit=chunks,
+        returns=st.sampled_from(["", "publish", "transient", "released"]),
     )
-    def attend(self, seconds: int, holds: bool, what: str, limit: int) -> None:
-        """Time passes, and somebody looks who has not come back; a hold keeps him from judging."""
+    def attend(self, seconds: int, holds: bool, what: str, limit: int, returns: str) -> None:
+        """Time passes, and somebody looks who has not come back, unless there is a hold; a worker may return late."""
         if holds:
-            self.call("hold", 2 * CLAIM_LEASE, 2 * LEASE)
+            self.call("hold", 2 * CLAIM_LEASE, LEASE + CLAIM_LEASE)
         self.pair.pass_time(seconds)
         match what:
             case "reclaim":
                 for queue in self.call("reclaim", RULES, limit):
                     self.take(queue)
+                if returns == "publish":
+                    self.publish(15, limit, False)
+                elif returns:
+                    self.fail(15, limit, returns, False)
             case "renew":
                 self.call("renew", self.taken[-5:], CLAIM_LEASE)
             case "wake":
