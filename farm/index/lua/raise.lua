@@ -30,7 +30,7 @@ local function answer(request, job, incarnation)
   if job == '' or is_current(job, incarnation) then
     redis.call('SET', P .. 'asked:' .. request, generation, 'PX', ANSWER_TTL_MS)
   end
-  if job ~= '' and is_current(job, incarnation) then
+  if is_current(job, incarnation) then
     redis.call('HSET', P .. 'j:' .. job, 'floor', generation)
     redis.call('XADD', P .. 'n:' .. job .. '@' .. incarnation, '*', 'g', generation)
   end

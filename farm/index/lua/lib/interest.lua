@@ -33,7 +33,7 @@ local function condemn(g, key, record, path)
   local _, bytes = token_and_bytes(record)
   redis.call('HDEL', P .. 'e:' .. g, key)
   count_bytes(g, '-' .. bytes)
-  redis.call('ZADD', P .. 'tombs', 'NX', now, path)
+  redis.call('ZADD', P .. 'tombs', now, path)
 end
 
 -- Each character's hex digits, made when they are first needed.
@@ -61,7 +61,7 @@ local function condemn_all(g, keys, records)
   if #tombs > 0 then
     redis.call('HDEL', P .. 'e:' .. g, unpack(keys))
     count_bytes(g, text(-total))
-    redis.call('ZADD', P .. 'tombs', 'NX', unpack(tombs))
+    redis.call('ZADD', P .. 'tombs', unpack(tombs))
   end
 end
 
@@ -133,7 +133,7 @@ local function remove_claim(ref, queue)
   end
   redis.call('ZREM', P .. 'queue:' .. queue, ref)
   redis.call('ZREM', P .. 'running', ref)
-  redis.call('UNLINK', P .. 'c:' .. ref, P .. 'w:' .. ref)
+  redis.call('UNLINK', P .. 'c:' .. ref)
 end
 
 -- The count falls by one; the caller has changed the job's map. At 0 the entry becomes idle, a queued claim goes; a running one finishes, or is

@@ -11,7 +11,7 @@ end
 local function read_claim(ref)
   local row = redis.call('HMGET', P .. 'c:' .. ref, 'state', 'token', 'queue', 'priority', 'attempt', 'story', 'worker')
   return { state = row[1], token = row[2], queue = row[3], priority = row[4], attempt = row[5],
-    story = row[6] or '', worker = row[7] or '?' }
+    story = row[6] or '', worker = row[7] }
 end
 
 -- Final: waiters of now are told, later askers only while the failure is remembered.
