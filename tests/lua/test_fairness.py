@@ -39,6 +39,18 @@ def test_three_jobs_take_turns(crowded: World) -> None:
         assert len(set(turn) & set(second)) == len(set(turn) & set(third)) == 1
 
 
+def test_what_goes_ahead_of_all_does_not_turn_time_back(world: World) -> None:
+    first = [key(n) for n in range(20)]
+    world.claim(world.join("first"), *first)
+    for n in range(9):
+        world.publish(world.take(f"early {n}"))
+    world.index.release(world.take("released").claim)
+    takes(world, 1)
+    second = [key(f"second {n}") for n in range(5)]
+    world.claim(world.join("second"), *second)
+    assert len(set(takes(world, 4)) & set(second)) == 2
+
+
 def test_a_job_that_comes_back_has_saved_nothing_up(crowded: World) -> None:
     small = crowded.join("small")
     crowded.claim(small, key("early bird"))

@@ -44,6 +44,7 @@ def test_an_urgent_job_lifts_what_it_joins_and_nothing_else(queued: World, asks_
 def test_a_key_asked_for_twice_in_one_call_is_lifted_once(queued: World) -> None:
     urgent, other = queued.join("urgent", priority=URGENT), queued.join("other", priority=URGENT)
     queued.index.acquire(urgent, [key(3), key(3), key(4)])
+    assert [queued.seen.queues[QUEUE][1, key(n)] for n in (3, 4)] == [1, 2]
     queued.index.acquire(other, [key(1)])
     assert set(order(queued, 2)) == {key(3), key(1)}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -122,4 +123,14 @@ def test_who_failed_and_leaves_takes_nobody_elses_pin_along(world: World) -> Non
     world.index.acquire(failed, [key(1)])
     world.claim(waits, key(1), nonce="n2")
     world.end(failed)
+    assert world.pins(key(1)) == [1]
+
+
+def test_who_failed_and_is_promised_a_later_generation_takes_nobody_elses_pin_along(world: World) -> None:
+    failed, waits = world.join("failed"), world.join("waits")
+    world.claim(failed, key(1))
+    world.index.fail(world.take("d1").claim, Failure("rejected", "why"), RULES, remember=False)
+    world.index.acquire(failed, [key(1)])
+    world.claim(waits, key(1), nonce="n2")
+    world.index.acquire(replace(failed, floor=2), [key(1)])
     assert world.pins(key(1)) == [1]

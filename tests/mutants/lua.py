@@ -70,7 +70,7 @@ def mutants(file: str, text: str) -> Iterator[Mutant]:
     lua = Lua(file, text)
     for find in (lua.conditions, lua.operands, lua.signs, lua.statements, lua.extremes, lua.commands):
         for one in find():
-            if (one.start, one.end, one.new) not in seen:
+            if (one.start, one.end, one.new) not in seen and text[one.start : one.end] != one.new:
                 seen.add((one.start, one.end, one.new))
                 yield one
 

@@ -40,9 +40,9 @@ local function next_in_line(queue)
     elseif redis.call('EXISTS', P .. 'c:' .. ref) == 1 then
       local class = math.floor(tonumber(score) / CLASS)
       local tag = tonumber(score) - class * CLASS
-      local virtual = virtual_time(queue, class)
-      if tag > tonumber(redis.call('HGET', KEYS[1], virtual) or '0') then
-        redis.call('HSET', KEYS[1], virtual, text(tag))
+      -- The tags in line are never below the virtual time, but for those of claims that stand ahead of all.
+      if tag > 0 then
+        redis.call('HSET', KEYS[1], virtual_time(queue, class), text(tag))
       end
       return ref
     end

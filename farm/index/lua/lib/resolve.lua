@@ -103,10 +103,10 @@ local function resolve(job, run, floor, scope, keys)
   local order, groups = {}, {}
   for n, value in ipairs(redis.call('HMGET', P .. 'map:' .. run, unpack(keys))) do
     local g, state, rest = mapped(run, keys[n], value, floor)
-    if g and state == 'f' then
+    if state == 'f' then
       states[n], payloads[n] = string.sub(rest, 1, 1) == '1' and 'r' or 'f', string.sub(rest, 2)
     else
-      held[n] = g and true or false
+      held[n] = g ~= nil
       g = g or g_now
       if not groups[g] then
         groups[g] = {}
