@@ -45,7 +45,8 @@ Farm-wide, under a tag of their own:
     first_seen       hash    name.fingerprint -> when it was first registered (ms)       never
     defaults         hash    name -> fingerprint that new jobs shall use                 unset
     workers          hash    worker -> row: slots, queues, host, pid                     lease
-    served           hash    worker -> its slots and queues, for the sums that clients need    lease
+    served           hash    worker -> its slots and queues, as they are counted in slots    lease
+    slots            hash    queue -> how many compiles at a time its workers can run    their leases
     worker_leases    zset    worker -> its lease deadline (ms)                           lease
     watch            hash    when the last tick of a leader was, and which run of the server it saw
     watch:leader     hash    the same of the tick that a leader is in                     its end, PEXPIRE

@@ -156,7 +156,7 @@ def test_an_emptied_index_is_rebuilt_from_the_store(kit: Kit) -> None:
 FOR_EVER = {
     "meta", "generations", "e", "near", "idle", "purges", "purge_log",
     "identity", "namespaces", "toolchains", "first_seen", "workers", "worker_leases", "watch", "chores", "leader",
-    "source_epoch", "served", "in_force",
+    "source_epoch", "served", "slots", "in_force",
 }  # fmt: skip
 OF_CELERY = re.compile(r"_kombu\.binding.*|unacked_mutex")
 

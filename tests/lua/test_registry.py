@@ -62,8 +62,31 @@ def test_slots_are_the_sum_of_those_that_live(registry: Registry) -> None:
     assert registry.slots() == {OFFER.queue: 8}
     registry.now_ms = T0 + TTL
     assert registry.slots() == {OFFER.queue: 4}
-    registry.register(worker("w3"), [OFFER], TTL)
-    assert registry.server.hkeys("opfarm:{farm}:served") == [b"w3"]
+    registry.register(Worker("w3", "h", 1, 2, ("compile.other.1",)), [OFFER], TTL)
+    assert registry.slots() == {"compile.other.1": 2}
+    assert registry.server.hgetall("opfarm:{farm}:served") == {b"w3": b"2 compile.other.1"}
+    registry.now_ms = T0 + 2 * TTL - 1
+    assert registry.slots() == {"compile.other.1": 2}
+    registry.now_ms = T0 + 2 * TTL
+    assert registry.slots() == {}
+    assert known(registry) == ([], [])
+    assert not registry.server.exists("opfarm:{farm}:served", "opfarm:{farm}:slots")
+
+
+def test_who_asks_for_the_slots_costs_the_same_however_many_workers_there_are(registry: Registry) -> None:
+    def commands() -> int:
+        registry.slots()
+        before = registry.server.info("commandstats")
+        registry.slots()
+        after = registry.server.info("commandstats")
+        return sum(row["calls"] - before.get(name, {"calls": 0})["calls"] for name, row in after.items())
+
+    registry.register(worker("w0"), [OFFER], TTL)
+    few = commands()
+    for n in range(500):
+        registry.register(worker(f"w{n}"), [OFFER], TTL)
+    assert registry.slots() == {OFFER.queue: 2000}
+    assert commands() == few
 
 
 def test_a_worker_that_leaves_is_gone_at_once_and_its_toolchain_stays_known(registry: Registry) -> None:
@@ -103,8 +126,6 @@ def test_many_workers(registry: Registry) -> None:
     row = registry.server.hget("opfarm:{farm}:workers", "w")
     for n in range(9000):
         pipe.hset("opfarm:{farm}:workers", f"w{n}", row)
-        pipe.hset("opfarm:{farm}:served", f"w{n}", f"4 {OFFER.queue}")
         pipe.zadd("opfarm:{farm}:worker_leases", {f"w{n}": T0 + TTL})
     pipe.execute()
     assert len(registry.workers()) == 9001
-    assert registry.slots() == {OFFER.queue: 4 * 9001}

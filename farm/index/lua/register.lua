@@ -6,27 +6,20 @@
   ARGV[4] served         str   how many compiles at a time, and from which queues, with blanks between
   ARGV[5...] toolchain   str   name.fingerprint then offer (bytes), two a toolchain
   ARGV[last] now_ms      int?  empty in production: the server's clock
-  BUILDS workers worker_leases served toolchains first_seen
+  BUILDS workers worker_leases served slots toolchains first_seen
   RETURNS live workers
 ]]
 --@include base
+--@include workers
 local worker, row, ttl_ms, served = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
-local function forget(gone)
-  redis.call('ZREM', P .. 'worker_leases', gone)
-  redis.call('HDEL', P .. 'workers', gone)
-  redis.call('HDEL', P .. 'served', gone)
-end
-
-for _, gone in ipairs(redis.call('ZRANGEBYSCORE', P .. 'worker_leases', '-inf', now, 'LIMIT', 0, 100)) do
-  forget(gone)
-end
+forget_lapsed()
 if row == '' then
   forget(worker)
 else
   redis.call('ZADD', P .. 'worker_leases', now + tonumber(ttl_ms), worker)
   redis.call('HSET', P .. 'workers', worker, row)
-  redis.call('HSET', P .. 'served', worker, served)
+  serve(worker, served)
   for at = 5, #ARGV - 2, 2 do
     redis.call('HSETNX', P .. 'first_seen', ARGV[at], text(now))
     redis.call('HSET', P .. 'toolchains', ARGV[at], ARGV[at + 1])
