@@ -91,6 +91,8 @@ class Compiler:
             with self.leases.hold(index, taken.claim) as stop:
                 result = self._attempt(namespace, taken, self.toolchains[queue], stop)
                 self._end(index, taken, stop, result)
+            while self.patience.call(index.tell, "tell those who wait"):
+                pass
         except (RedisError, OSError) as error:
             logger.error("claim %s is given up: %s; its lease lapses", taken.claim.key.hex()[:12], error)
         else:
@@ -190,8 +192,6 @@ class Compiler:
             failure = result if isinstance(result, Failure) else Failure("rejected", str(result))
             fail = partial(index.fail, claim, failure, self.rules, remember=remember)
             self._owe(index, call(fail, "report a failure"))
-        while call(index.tell, "tell those who wait"):
-            pass
 
     def _owe(self, index: Index, answer: object) -> None:
         """A claim that was queued again needs a message, so that a worker comes for it."""

@@ -83,7 +83,8 @@ class Leases:
             index = group[0][1]
             answers = index.renew([claim for claim, _, _ in group], self._lease_ms)
             for (claim, _, stop), answer in zip(group, answers, strict=True):
-                if answer != "kept":
+                # What was published meanwhile is no claim any more, and what was told to stop has been told.
+                if answer != "kept" and claim in self._held and not stop.reason:
                     logger.warning("stopping the compile of %s: its claim is %s", claim.key.hex()[:12], answer)
                     stop.request(answer)
 

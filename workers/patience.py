@@ -31,18 +31,21 @@ class Patience:
     def call(self, operation: Callable[[], T], what: str) -> T:
         """Run the operation until it answers.
 
+        The last try begins when the time is over: who was paused meanwhile has not tried at all.
+
         Raises:
             RedisError | OSError | FarmUnavailable: the last one, when the time is over or it will not pass.
         """
         pause_seconds, deadline = _FIRST_PAUSE_SECONDS, None
         while True:
+            began = time.monotonic()
             try:
                 answer = operation()
             except (RedisError, OSError, FarmUnavailable) as error:
                 if deadline is None:
-                    deadline = time.monotonic() + self.seconds
+                    deadline = began + self.seconds
                     logger.warning("can not %s: %s; trying for %g s", what, error, self.seconds)
-                if not is_passing(error) or time.monotonic() >= deadline or self.stopping.wait(pause_seconds):
+                if not is_passing(error) or began >= deadline or self.stopping.wait(pause_seconds):
                     raise
                 pause_seconds = min(2 * pause_seconds, _LONGEST_PAUSE_SECONDS)
             else:

@@ -47,7 +47,8 @@ class Compilation:
         self._by_key = {(ask.part, ask.key): ask for ask in asks}
         self._notices: dict[Part, str] = {}
         self._waiting: set[Ask] = set()
-        self._fetching: dict[Future[Any], tuple[Ask, Holding]] = {}
+        #: What is fetched, and since when.
+        self._fetching: dict[Future[Any], tuple[Ask, Holding, float]] = {}
         self._next_poll = time.monotonic() + POLL_SECONDS
         self._results: dict[int, Result] = {}
         self._counts = count([])
@@ -89,8 +90,8 @@ class Compilation:
             told |= self._waiting
         self._resolve(told & self._waiting, pool)
         if self._waiting and self._tending.due():
-            self._tending.tend(self._waiting, self._say)
-            self._finish(ask for ask in list(self._waiting) if ask.done)
+            self._tending.tend(_as_submitted(self._waiting), self._say)
+            self._finish(ask for ask in _as_submitted(self._waiting) if ask.done)
             self._compiling = tuple(self._compile_now())
             self._report()
 
@@ -115,7 +116,7 @@ class Compilation:
     def _resolve(self, asks: Iterable[Ask], pool: ThreadPoolExecutor) -> None:
         """Ask the index about these, claim what is absent, and put each where its answer says."""
         groups: dict[tuple[Part, Scope], list[Ask]] = {}
-        for ask in sorted(asks, key=lambda ask: ask.positions):  # compiled in the order of the submission
+        for ask in _as_submitted(asks):  # so they are compiled
             groups.setdefault((ask.part, ask.scope), []).append(ask)
         for (part, scope), group in groups.items():
             try:
@@ -141,9 +142,9 @@ class Compilation:
 
     def _cancel(self, part: Part, group: Sequence[Ask], ended: JobEnded) -> None:
         """Somebody has ended the job: nothing of this part is waited for; what is being fetched is ours already."""
-        fetched = {ask for ask, _ in self._fetching.values()}
+        fetched = {ask for ask, _, _ in self._fetching.values()}
         waited = {ask for ask in self._waiting if ask.part is part}
-        over = [ask for ask in {*group, *waited} - fetched if not ask.done]
+        over = [ask for ask in _as_submitted({*group, *waited} - fetched) if not ask.done]
         for ask in over:
             ask.fail(Failure("cancelled", ended.message))
         self._finish(over)
@@ -160,7 +161,7 @@ class Compilation:
                 ask.part.hold(holding)
                 self._waiting.discard(ask)
                 future = pool.submit(self._delivery.fetch, ask.part.namespace, holding)
-                self._fetching[future] = (ask, holding)
+                self._fetching[future] = (ask, holding, time.monotonic())
             case Refused(failure, remembered):
                 ask.fail(failure, remembered)
                 self._finish([ask])
@@ -178,18 +179,19 @@ class Compilation:
             return
         timeout = _WAIT_MS / 1000 if block else 0
         finished, _ = wait(self._fetching, timeout=timeout, return_when=FIRST_COMPLETED)
-        again = [ask for future in finished if (ask := self._collect_one(future))]
+        in_order = [future for future in self._fetching if future in finished]
+        again = [ask for future in in_order if (ask := self._collect_one(future))]
         self._resolve(again, pool)
 
     def _collect_one(self, future: Future[Any]) -> Ask | None:
         """Take one fetch's outcome; returns the ask when its bundle was bad and it must be asked again."""
-        ask, holding = self._fetching.pop(future)
+        ask, holding, began = self._fetching.pop(future)
         try:
             files: dict[str, Path] = future.result()
         except (StoreMissing, StoreDamaged) as error:
             return self._drop(ask, holding, error)
         except FarmUnavailable as error:
-            self._wait_for_store(error)
+            self._wait_for_store(error, began)
             return ask
         self._store_deadline = None
         ask.files, ask.compile_seconds = files, holding.record.compile_ms / 1000
@@ -209,13 +211,12 @@ class Compilation:
         self._say(f"{ask.names[0]}: {error}; compiling it again")
         return ask
 
-    def _wait_for_store(self, error: FarmUnavailable) -> None:
+    def _wait_for_store(self, error: FarmUnavailable, began: float) -> None:
         """The store does not answer: as with the index, try for the reconnect bound, visibly."""
-        now = time.monotonic()
         if self._store_deadline is None:
-            self._store_deadline = now + self._link.reconnect_seconds
+            self._store_deadline = began + self._link.reconnect_seconds
             self._say(f"{error}; trying for {self._link.reconnect_seconds:g} s")
-        if now >= self._store_deadline:
+        if began >= self._store_deadline:
             raise error
         self._link.closed.wait(_WAIT_MS / 1000)
 
@@ -232,3 +233,7 @@ class Compilation:
 
     def _report(self, result: Result | None = None, notice: str | None = None) -> None:
         self._progress(Progress(self._total, dict(self._counts), self._compiling, result, notice))
+
+
+def _as_submitted(asks: Iterable[Ask]) -> list[Ask]:
+    return sorted(asks, key=lambda ask: ask.positions)

@@ -34,6 +34,8 @@ class Link:
     def call(self, operation: Callable[[], T]) -> T:
         """Run the operation until it answers.
 
+        The last try begins when the time is over: who was paused meanwhile has not tried at all.
+
         Raises:
             FarmUnavailable: no answer for ``reconnect_seconds``: the farm is gone, the launcher decides. A store
                 whose disk is full is told of at once: that does not pass by itself.
@@ -41,11 +43,12 @@ class Link:
         """
         pause, deadline = 0.05, None
         while True:
+            began = time.monotonic()
             try:
                 answer = operation()
             except (RedisError, OSError, FarmUnavailable) as error:
-                deadline = deadline or time.monotonic() + self.reconnect_seconds
-                if not _may_pass(error) or time.monotonic() >= deadline:
+                deadline = deadline or began + self.reconnect_seconds
+                if not _may_pass(error) or began >= deadline:
                     raise self._told(error) from None
                 self._lose(error)
                 self.closed.wait(pause)

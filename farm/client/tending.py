@@ -69,10 +69,10 @@ class Tending:
         for ask in asks:
             queues.setdefault(ask.part, set()).add(ask.offer.queue)
         for part, names in queues.items():
-            self._tend_part(part, names)
+            self._tend_part(part, sorted(names))
         self._check_workers(asks, now, say)
 
-    def _tend_part(self, part: Part, queues: set[str]) -> None:
+    def _tend_part(self, part: Part, queues: list[str]) -> None:
         for queue in queues:
             self._claiming.check_broker(queue)
         if self._is_led:

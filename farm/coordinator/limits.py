@@ -40,7 +40,7 @@ class CacheLimits:
 
     def read(self, caches: Iterable[str]) -> None:
         """Read the file of each cache, and write one that sets nothing where there is none; tells each fault once."""
-        for cache in caches:
+        for cache in sorted(caches):
             with self._outage.noticed(f"read {cache}/{NAME}"):
                 seen, self._seen[cache] = self._seen.get(cache), self._read(f"{cache}/{NAME}")
                 if seen in (None, self._seen[cache]):
@@ -49,8 +49,9 @@ class CacheLimits:
     def _apply(self, cache: str, found: IniFile) -> None:
         before, old = self._files.get(cache), self.of(cache)
         self._files[cache] = found
-        for fault in set(found.faults) - set(before.faults if before else ()):
-            logger.warning("%s", fault)
+        for fault in found.faults:
+            if before is None or fault not in before.faults:
+                logger.warning("%s", fault)
         if before is None or found.faults != before.faults:
             write_faults(self._server, cache, [str(fault) for fault in found.faults])
         if old != self.of(cache):

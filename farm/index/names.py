@@ -6,7 +6,7 @@ private entries), ``key`` the 32 bytes of an operator's key, ``ref`` is ``g:key`
 
     key              type    what                                                        ends
     meta             hash    generation, bytes, private_bytes, counters, last_token, v:*  never
-    dropped:g        set     keys whose entry was dropped while jobs are interested in them      entry, count 0
+    dropped:g        hash    key -> token of its entry that was dropped while jobs are interested  entry, count 0
     generations      zset    every generation that has entries                           never
     e:g              hash    key -> record                                               drop, evict
     near:g           hash    type and slot of its tensors -> latest key published; a hint    drained

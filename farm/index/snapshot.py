@@ -62,8 +62,8 @@ class Snapshot:
     queues: dict[str, dict[Ref, int]]
     waiters: dict[Ref, set[str]]
     failures: set[Ref]
-    #: Pinned entries that a reader found bad: who asks again, claims them.
-    dropped: set[Ref]
+    #: Pinned entries that a reader found bad, and their tokens: who asks again, claims them.
+    dropped: dict[Ref, int]
     #: Paths of condemned bundles; those in deleting can not be taken back.
     tombs: set[str]
     deleting: set[str]
@@ -145,7 +145,7 @@ def parse(namespace: Namespace, rows: Rows) -> Snapshot:
         },
         waiters={_ref(name): {run.decode() for run in runs} for name, runs in kind(b"w").items()},
         failures={_ref(name) for name in kind(b"f")},
-        dropped={(int(generation), key) for generation, keys in kind(b"dropped").items() for key in keys},
+        dropped={ref: int(token) for ref, token in _by_ref(kind(b"dropped"))},
         tombs={path.decode() for path in single(b"tombs")},
         deleting={path.decode() for path in single(b"deleting")},
         jobs={job.decode(): _job(job, row, kind(b"m").get(job, {})) for job, row in kind(b"j").items()},

@@ -74,12 +74,17 @@ def test_a_live_claim_is_over_when_somebody_has_the_bundle(world: World) -> None
 
 def test_the_waiters_of_a_claim_that_ended_twice_before_they_were_told(world: World) -> None:
     """A queued claim has no token: the waiters of the first end must not be forgotten at the second."""
-    holder, first, second = world.join("holder"), world.join("first"), world.join("second")
-    (held,) = world.compiled(holder, key(1))
-    for waiting in (first, second):
-        world.index.drop(1, key(1), held.record.token)
-        world.claim(waiting, key(1), nonce=waiting.job)
-        world.index.announce(holder, [held])
+    one, another = world.join("one"), world.join("another")
+    (held,) = world.compiled(one, key(1))
+    world.lose_everything()
+    (other,) = world.compiled(world.join("another"), key(1))
+    world.lose_everything()
+    first, second = world.join("first"), world.join("second")
+    world.claim(first, key(1), nonce="first")
+    world.index.announce(one, [held])
+    world.index.drop(1, key(1), held.record.token)
+    world.claim(second, key(1), nonce="second")
+    assert world.index.announce(another, [other]) == [other.record]
     world.drain()
     assert world.told(first) == world.told(second) == {key(1)}
 
@@ -87,7 +92,8 @@ def test_the_waiters_of_a_claim_that_ended_twice_before_they_were_told(world: Wo
 def test_a_tombstone_is_taken_back(world: World) -> None:
     who = world.join()
     held = world.compiled(who, key(1))
-    world.index.drop(1, key(1), held[0].record.token)
+    world.end(who)
+    world.index.evict(0, 0)
     assert len(world.snapshot().tombs) == 1
     assert world.index.announce(who, held) == [held[0].record]
     assert not world.snapshot().tombs
@@ -97,8 +103,8 @@ def test_a_tombstone_is_taken_back(world: World) -> None:
 def test_a_tombstone_whose_object_is_being_deleted_is_not_taken_back(world: World) -> None:
     who = world.join()
     held = world.compiled(who, key(1), key(2))
-    for each in held:
-        world.index.drop(1, each.key, each.record.token)
+    world.end(who)
+    world.index.evict(0, 0)
     world.pass_time(1000)
     deleting = world.index.mark_deleting(grace_ms=1000, limit=1)
     answers = world.index.announce(who, held)
@@ -109,6 +115,24 @@ def test_a_tombstone_whose_object_is_being_deleted_is_not_taken_back(world: Worl
     world.index.swept(deleting)
     world.watched = True
     assert kinds(world.claim(who, gone, nonce="again")) == "C"
+
+
+def test_what_a_reader_found_bad_nobody_brings_back(world: World) -> None:
+    """A member that was silent for a while has not heard of it; what is compiled instead goes on."""
+    reader, silent = world.join("reader"), world.join("silent")
+    (bad,) = world.compiled(silent, key(1))
+    world.index.acquire(reader, [key(1)])
+    world.index.drop(1, key(1), bad.record.token)
+    world.claim(reader, key(1), nonce="again")
+    taken = world.take("again")
+    assert world.index.announce(silent, [bad]) == [None]
+    world.resend_unchanged("announce")
+    assert kinds(world.index.acquire(silent, [key(1)])) == "J"
+    good = world.publish(taken)
+    assert world.index.announce(silent, [bad]) == [good]
+    world.end(reader)
+    world.end(silent)
+    assert not world.snapshot().dropped
 
 
 def test_where_another_bundle_is_current_the_caller_switches_to_it(world: World) -> None:

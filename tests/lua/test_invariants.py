@@ -18,7 +18,7 @@ Break = Callable[[Any, str, World], Any]
 BREAKS: dict[str, tuple[Break, set[str]]] = {
     "an entry in use is lost": (lambda r, p, w: r.hdel(f"{p}e:1", key(0)), {"interest_is_answered", "bytes_add_up"}),
     "a claim is lost": (lambda r, p, w: r.delete(f"{p}c:1:".encode() + key(2)), {"claims_have_one_place"}),
-    "an entry is said to be dropped": (lambda r, p, w: r.sadd(f"{p}dropped:1", key(0)), {"dropped_is_pinned"}),
+    "an entry is said to be dropped": (lambda r, p, w: r.hset(f"{p}dropped:1", key(0), 1), {"dropped_is_pinned"}),
     "a pinned entry is idle": (lambda r, p, w: r.zadd(f"{p}idle:1", {key(0): 1}), {"idle_is_unpinned"}),
     "an entry can never be aged": (lambda r, p, w: r.zrem(f"{p}idle:1", key(1)), {"idle_is_unpinned"}),
     "a pin too few": (lambda r, p, w: r.hdel(f"{p}i:1", key(0)), {"interest_is_counted", "idle_is_unpinned"}),

@@ -199,8 +199,8 @@ class MemberHost:
         world.scheduler.spawn(process, self._run)
 
     def holds(self) -> dict[Namespace, tuple[str, list[Holding]]]:
-        """What it is sure to have, by namespace; nothing when it has heard that the job was ended."""
-        parts = {} if self.job._ended else self.job._parts
+        """What it is sure to have, by namespace; nothing when it leaves, or has heard that the job was ended."""
+        parts = {} if self.job._ended or self.outcome != "running" else self.job._parts
         return {namespace: (part.who.run, list(part.held.values())) for namespace, part in parts.items()}
 
     def _run(self) -> None:

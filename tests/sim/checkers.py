@@ -57,6 +57,10 @@ class Checks:
     dropped: set[BundleId] = field(default_factory=set)
     #: Run (or a person's request for a purge) -> the generation in force when it first came.
     forced: dict[tuple[Namespace, str], int] = field(default_factory=dict)
+    #: Member -> the same of the run that it joined: it may come back into another one of the job's id.
+    joined: dict[tuple[Namespace, str], int] = field(default_factory=dict)
+    #: Token -> when its worker was told that it had lost the claim.
+    lost_ms: dict[int, int] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
 
     # -- compiles --------------------------------------------------------------------------------------
@@ -83,27 +87,31 @@ class Checks:
         if last.ended == "published":
             index = Index(self.server.raw, namespace)
             return index.known_tokens(generation, [key])[0] is None
-        return last.ended is not None or not last.process.is_alive or self._was_disturbed(last.process)
+        is_over = last.ended is not None or last.token in self.lost_ms or not last.process.is_alive
+        return is_over or self._was_disturbed(last.process, self.scheduler.now_ms)
 
     def claim_is_lost(self, attempt: Attempt, key: bytes) -> None:
         """A worker that could renew all the time keeps its claim."""
-        if not self._was_disturbed(attempt.process):
+        if not self._was_disturbed(attempt.process, self.lost_ms[attempt.token]):
             raise Broken(f"{attempt.process.name} lost its claim {attempt.token} for no reason", key.hex()[:12])
 
-    def _was_disturbed(self, process: Process) -> bool:
-        since_ms = self.scheduler.now_ms - 3 * self.claim_lease_ms
+    def _was_disturbed(self, process: Process, before_ms: int) -> bool:
+        since_ms = before_ms - 3 * self.claim_lease_ms
         return max(process.disturbed_ms, self.server.disturbed_ms, self.server.lost_ms) >= since_ms
 
     # -- answers ---------------------------------------------------------------------------------------
 
     def called(self, name: str, call: tuple[Any, ...], reply: Any) -> None:
         """The server has executed a script."""
+        if name == "renew":
+            self._renewed(call[6:-1:2], reply)
         if name not in ("join", "ask_purge", "drop", "leave", "end"):
             return
         namespace = Namespace.parse(re.findall("{(.*)}", call[3])[0])
         if name == "join":
             if reply[0] == b"joined":
-                self.forced.setdefault((namespace, f"{call[4]}@{int(reply[1])}"), int(reply[2]))
+                first = self.forced.setdefault((namespace, f"{call[4]}@{int(reply[1])}"), int(reply[2]))
+                self.joined.setdefault((namespace, call[5]), first)
         elif name == "ask_purge":
             self._asked(namespace, str(call[4]), reply)
         elif name == "drop":
@@ -111,6 +119,11 @@ class Checks:
         elif reply == b"ended" or reply[0] == b"ended":  # if a member comes back, what was idle may be gone
             job = call[4].decode() if isinstance(call[4], bytes) else call[4]
             self._forget(namespace, f"{job}@{call[5]}")
+
+    def _renewed(self, tokens: tuple[Any, ...], reply: bytes) -> None:
+        for token, letter in zip(tokens, reply.decode(), strict=True):
+            if letter == "l":
+                self.lost_ms.setdefault(int(token), self.scheduler.now_ms)
 
     def _asked(self, namespace: Namespace, request: str, reply: Any) -> None:
         """A purge was asked for, maybe again: its answer is a generation above the one of the first ask."""
@@ -140,7 +153,7 @@ class Checks:
             raise Broken(f"{who.run} was answered {before.path(namespace)}, now {found.path(namespace)}", who.job)
         answers[held.key] = found
         self.counts["answers"] += 1
-        least = 0 if self.server.losses else self.forced.get((namespace, who.run), 0)
+        least = 0 if self.server.losses else self.joined.get((namespace, who.member), 0)
         if who.mode == "force" and held.generation != PRIVATE_GENERATION and not least < who.floor <= held.generation:
             raise Broken(f"{who.run} was promised {who.floor} and given {found.path(namespace)}", who.job)
 
@@ -181,7 +194,7 @@ class Checks:
         path = bundle_path(namespace, held.generation, held.key, held.record.token)
         entry = snapshot.entries.get(ref)
         bundle = BundleId(held.generation, held.key, held.record.token)
-        if bundle in self.dropped | self.spoilt or run in snapshot.ended:
+        if bundle in self.dropped | self.spoilt or run in snapshot.ended or self._is_superseded(snapshot, run, held):
             return
         if entry is None or entry.token != held.record.token:
             raise Broken(f"{run} holds {path}, the index has {entry and entry.token}", held.key.hex()[:12])
@@ -190,6 +203,16 @@ class Checks:
         if path not in self.shelf.objects:
             raise Broken(f"{run} holds {path}, which is not in the store", held.key.hex()[:12])
         self.counts["pins"] += 1
+
+    def _is_superseded(self, snapshot: Snapshot, run: str, held: Holding) -> bool:
+        """Whether the job itself was promised a later generation since, and has the key from there.
+
+        Only members of two runs in one have different floors: those of before a loss come back into what a newer
+        member of the same id has started with a force of its own.
+        """
+        generation, _ = snapshot.maps.get(run, {}).get(held.key, (0, ""))
+        job = snapshot.jobs.get(run.rpartition("@")[0])
+        return job is not None and job.run == run and held.generation < job.floor <= generation
 
     def left(self, snapshot: Snapshot) -> Iterator[Broken]:
         """At the end nobody waits, nothing is claimed, condemned or buried, and no object is nobody's."""

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
 from contextlib import AbstractContextManager
 from typing import Any
 from unittest.mock import patch
@@ -36,6 +40,20 @@ def test_a_seed_is_one_run(server: Server) -> None:
     assert len(traces[0].lines) > 1000
     assert traces[0].lines == traces[1].lines
     assert traces[0].digest() == traces[1].digest()
+
+
+def test_a_seed_is_one_run_in_every_process() -> None:
+    """Python's own hashes, which order its sets, are others in each."""
+    runs = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.sim.run", "one", str(SEEDS[2])], text=True, stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONHASHSEED": number},
+        )
+        for number in ("1", "2")
+    ]  # fmt: skip
+    one, other = (re.findall("trace ([0-9a-f]{32})", run.communicate()[0]) for run in runs)
+    assert one == other
+    assert len(one) == 1
 
 
 def unpurged(part: Part, timeout_seconds: float) -> int:

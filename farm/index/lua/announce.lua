@@ -53,8 +53,13 @@ local function adopt(g, key, record, path, near_row)
   end
 end
 
+-- A reader found that very bundle bad, and it is compiled again.
+local function is_dropped(g, key, record)
+  return redis.call('HGET', P .. 'dropped:' .. g, key) == token_and_bytes(record)
+end
+
 -- The record in force. Nothing from below the floor, or from below what the job has of this key by now; and no
--- bundle that is being deleted.
+-- bundle that is being deleted, or was dropped.
 local function restore(key, g, record, path, near_row)
   local old_g, state = string.match(redis.call('HGET', P .. 'map:' .. run, key) or '', '^(%d+)(.)')
   local least = math.max(tonumber(floor), state == 'i' and tonumber(old_g) or 0)
@@ -62,7 +67,7 @@ local function restore(key, g, record, path, near_row)
     return ''
   end
   if redis.call('HEXISTS', P .. 'e:' .. g, key) == 0 then
-    if redis.call('ZSCORE', P .. 'deleting', path) then
+    if redis.call('ZSCORE', P .. 'deleting', path) or is_dropped(g, key, record) then
       return ''
     end
     adopt(g, key, record, path, near_row)

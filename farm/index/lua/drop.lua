@@ -19,6 +19,6 @@ end
 condemn(g, key, record, path)
 redis.call('ZREM', P .. 'idle:' .. g, key)
 if redis.call('HEXISTS', P .. 'i:' .. g, key) == 1 then
-  redis.call('SADD', P .. 'dropped:' .. g, key)
+  redis.call('HSET', P .. 'dropped:' .. g, key, token)
 end
 return 'dropped'

@@ -223,14 +223,14 @@ class Members(Workers):
         return [self._restore(who, each) for each in holdings]
 
     def _restore(self, who: Member, each: Holding) -> Record | None:
-        """The record in force; none from below the floor or what the job has by now, nor one that is being deleted."""
+        """The record in force; none from below the floor or what the job has by now, none that goes or was dropped."""
         ref, path = (each.generation, each.key), self.path((each.generation, each.key), each.record.token)
         old = self.maps.get(who.run, {}).get(each.key)
         least = max(who.floor, old.generation if old and old.failure is None else 0)
         if PRIVATE_GENERATION < each.generation < least:
             return None
         if ref not in self.entries:
-            if path in self.deleting:
+            if path in self.deleting or self.dropped.get(ref) == each.record.token:
                 return None
             self.generation = max(self.generation, each.generation)
             self._enter(ref, each.record)

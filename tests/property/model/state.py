@@ -69,7 +69,7 @@ class State:
         self.burials: list[tuple[str, str]] = []
         self.entries: dict[Ref, Record] = {}
         self.idle: dict[Ref, int] = {}
-        self.dropped: set[Ref] = set()
+        self.dropped: dict[Ref, int] = {}
         self.claims: dict[Ref, Claim] = {}
         self.virtual_time: Counter[tuple[str, int]] = Counter()
         #: Failure, and until when those are told of it who did not wait for it.
@@ -114,7 +114,7 @@ class State:
             claim.waiting.discard(run)
         if self.is_wanted(ref):
             return
-        self.dropped.discard(ref)
+        self.dropped.pop(ref, None)
         if ref in self.entries:
             self._rest(ref)
         elif claim and claim.token is None:
@@ -148,7 +148,7 @@ class State:
     def _enter(self, ref: Ref, record: Record) -> None:
         self.entries[ref] = record
         self.failures.pop(ref, None)
-        self.dropped.discard(ref)
+        self.dropped.pop(ref, None)
 
     def _is_current(self, job: str, incarnation: int) -> bool:
         return job in self.jobs and self.jobs[job].incarnation == incarnation

@@ -160,7 +160,7 @@ class Workers(State):
             return False
         self._condemn(ref)
         if self.is_wanted(ref):
-            self.dropped.add(ref)
+            self.dropped[ref] = token
         return True
 
     def wake(self, queue: str, slots: int, interval_ms: int) -> int:

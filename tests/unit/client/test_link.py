@@ -53,6 +53,26 @@ def test_a_full_disk_is_told_at_once_and_an_outage_when_the_time_is_over() -> No
     assert time.monotonic() - began < 10
 
 
+def test_who_was_paused_for_all_the_time_that_it_may_try_tries_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+
+    def pause() -> int:
+        nonlocal now
+        now += 200
+        raise FarmUnavailable("store: gone")
+
+    def next_try() -> int:
+        return tries.pop(0)()
+
+    tries = [pause, lambda: 7]
+    assert Link("redis://here", 60, print).call(next_try) == 7
+    tries = [pause, pause, lambda: 7]
+    with pytest.raises(FarmUnavailable, match="store: gone"):
+        Link("redis://here", 60, print).call(next_try)
+    assert len(tries) == 1
+
+
 def test_a_member_joins_and_puts_sources_although_the_store_was_away_for_a_moment(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -59,6 +59,29 @@ def test_only_the_compile_whose_claim_is_gone_is_stopped(leases: Leases) -> None
         assert (kept.reason, lost.reason) == ("shutdown", "lost")
 
 
+def test_it_is_said_once_and_not_of_what_was_published_meanwhile(
+    leases: Leases, caplog: pytest.LogCaptureFixture
+) -> None:
+    index = FakeIndex()
+    index.answers = {claim(1): "lost", claim(2): "lost"}
+    with leases.hold(index, claim(1)):
+        leases.renew()
+        leases.renew()
+    published = leases.hold(index, claim(2))
+    published.__enter__()
+    at_once = index.renew
+
+    def later(claims: list[ClaimRef], lease_ms: int) -> list[Renewal]:
+        published.__exit__(None, None, None)
+        return at_once(claims, lease_ms)
+
+    index.renew = later  # type: ignore[method-assign]
+    leases.renew()
+    assert [record.getMessage() for record in caplog.records] == [
+        f"stopping the compile of {claim(1).key.hex()[:12]}: its claim is lost"
+    ]
+
+
 def test_a_claim_is_let_go_when_its_compile_fails(leases: Leases) -> None:
     index = FakeIndex()
     with pytest.raises(RuntimeError), leases.hold(index, claim(1)):

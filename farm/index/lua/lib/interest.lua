@@ -119,7 +119,7 @@ local function enter(g, key, record, near_row)
   count_bytes(g, bytes)
   redis.call('ZADD', P .. 'generations', g, g)
   redis.call('DEL', P .. 'f:' .. ref_of(g, key))
-  redis.call('SREM', P .. 'dropped:' .. g, key)
+  redis.call('HDEL', P .. 'dropped:' .. g, key)
   if g ~= PRIVATE then
     remember_near(g, near_row, key)
   end
@@ -146,7 +146,7 @@ local function give_back(g, key, run, cancelled)
     return
   end
   redis.call('HDEL', P .. 'i:' .. g, key)
-  redis.call('SREM', P .. 'dropped:' .. g, key)
+  redis.call('HDEL', P .. 'dropped:' .. g, key)
   local record = redis.call('HGET', P .. 'e:' .. g, key)
   if record then
     let_go(g, key, record)
