@@ -142,7 +142,9 @@ def table(world: World, meter: Meter, jobs: int, used: dict[str, float]) -> None
     calls = sum(world.server.commands.values())
     say(f"{'all':24}{calls / jobs:12.2f}{'':12}{used['cpu'] * 1e6 / jobs:12.0f} (CPU of the server, all of it)")
     say(f"network a job: {used['received'] / jobs:,.0f} bytes received, {used['sent'] / jobs:,.0f} sent by the server")
-    say(f"compiles: {world.checks.counts['compiles']}; memory used at the end: {used['memory'] / 1e6:.0f} MB more")
+    peak = world.server.raw.info("memory")["used_memory_peak"]
+    say(f"compiles: {world.checks.counts['compiles']}; memory: at most {peak / 1e6:.0f} MB, "
+        f"at the end {used['memory'] / 1e6:.0f} MB more than at the start")  # fmt: skip
 
 
 if __name__ == "__main__":

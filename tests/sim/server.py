@@ -9,14 +9,15 @@ from typing import Any
 
 import redis
 
+from farm.index.names import WAKE_CHANNEL
 from farm.index.scripts import digest, source
 from tests.sim.scheduler import Actor, Scheduler
 from tests.sim.threads import T0_MS
 
 #: What is remembered of the keys that end by themselves is looked at this often.
 EXPIRY_EVERY_MS = 20_000
-#: Scripts after which readers of notices may have one, and after which the coordinator is called.
-_TELLS, _CALLS = ("tell", "raise"), ("ask_purge", "publish")
+#: After which readers of notices may have one, and after which the coordinator may be called.
+_TELLS, _CALLS = ("tell", "raise"), ("ask_purge", "publish", "PUBLISH")
 
 
 Watch = Callable[[str, tuple[Any, ...], Any], None]
@@ -45,6 +46,8 @@ class SimServer:
         self._names: dict[str, str] = {}
         self._readers: list[tuple[bytes | str, bytes | str, Actor, int]] = []
         self._calls: list[tuple[Actor, int]] = []
+        self._channel = self.raw.pubsub()
+        self._channel.subscribe(WAKE_CHANNEL)
         #: Grows when a stream may have grown; what was found empty at which count.
         self._told = 0
         self._empty: dict[tuple[Any, Any], int] = {}
@@ -81,10 +84,18 @@ class SimServer:
             self.watch(name, call, reply)
         if any(name in _TELLS for name in names):
             self._wake_readers()
-        if any(name in _CALLS for name in names) or any(call[:2] == ("PUBLISH", "opfarm:wake") for call in calls):
+        if any(name in _CALLS for name in names) and self._is_called():
             calls_waiting, self._calls = self._calls, []
             for actor, turn in calls_waiting:
                 self.scheduler.wake(actor, turn)
+
+    def _is_called(self) -> bool:
+        """Whether somebody has called the coordinator; what was said before the answer to our ping is here."""
+        self._channel.ping()
+        called = False
+        while (message := self._channel.get_message(timeout=10))["type"] != "pong":
+            called |= message["type"] == "message"
+        return called
 
     def read_notices(self, call: tuple[Any, ...], send: Callable[[tuple[Any, ...]], Any]) -> Any:
         """XREAD that blocks: on virtual time, and without a look where nobody was told anything since the last."""
