@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from farm.index.joblist import asked_keys, claim_queues, find_jobs, key_states, live_jobs, member_leases
+from farm.index.joblist import (
+    Awaited,
+    asked_keys,
+    awaited,
+    claim_queues,
+    find_jobs,
+    key_states,
+    live_jobs,
+    member_leases,
+)
 from farm.index.outcomes import Failure
 from tests.lua.world import LEASE, QUEUE, RULES, World, key, keys
 
@@ -62,6 +71,15 @@ def test_keys_are_counted_by_their_state(world: World) -> None:
     assert sorted(states.failures) == sorted((claim.key, Failure("rejected", "no such type")) for claim in failing[:2])
     assert set(asked_keys(world.index, who.run)) == set(keys(6))
     assert claim_queues(world.index, [(1, failing[2].key), (1, key(0))]) == [QUEUE, None]
+
+
+def test_what_a_job_waits_for_is_shown_with_who_claimed_it_first(world: World) -> None:
+    first, joins = world.join("first"), world.join("joins")
+    world.compiled(joins, key(0))
+    world.claim(first, key(1))
+    world.claim(joins, key(1), key(2), nonce="n2")
+    waits = awaited(world.index, joins.run, keys(4))
+    assert waits == {key(1): Awaited(1, "first", QUEUE), key(2): Awaited(1, "joins", QUEUE)}
 
 
 def test_a_look_at_a_large_job_is_bounded(world: World) -> None:

@@ -47,9 +47,9 @@ local function adopt(g, key, record, path, near_row)
   enter(g, key, record, near_row)
   redis.call('ZREM', P .. 'tombs', path)
   local ref = ref_of(g, key)
-  local claim = redis.call('HMGET', P .. 'c:' .. ref, 'queue', 'token')
-  if claim[1] then
-    finish_claim(ref, claim[1], claim[2] or next_token())
+  local queue = redis.call('HGET', P .. 'c:' .. ref, 'queue')
+  if queue then
+    finish_claim(ref, queue, next_token())
   end
 end
 
