@@ -40,7 +40,7 @@ for _, g in ipairs(retired) do
 end
 if done < tonumber(limit) and #retired == LOOK then
   redis.call('HSET', KEYS[1], 'drained_upto', retired[LOOK])
-elseif done < tonumber(limit) and after ~= '0' then
+elseif done < tonumber(limit) then
   redis.call('HDEL', KEYS[1], 'drained_upto')
 end
 return done
