@@ -52,11 +52,9 @@ end
 local function condemn_all(g, keys, records)
   local total, tombs = 0, {}
   for n, key in ipairs(keys) do
-    if records[n] then
-      local token, bytes = token_and_bytes(records[n])
-      total = total + tonumber(bytes)
-      tombs[#tombs + 1], tombs[#tombs + 2] = now, path_of(g, key, token)
-    end
+    local token, bytes = token_and_bytes(records[n])
+    total = total + tonumber(bytes)
+    tombs[#tombs + 1], tombs[#tombs + 2] = now, path_of(g, key, token)
   end
   if #tombs > 0 then
     redis.call('HDEL', P .. 'e:' .. g, unpack(keys))
