@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from farm.index.stats import LimitsInForce, read_stats
 from farm.index.upkeep import Evicted
 from tests.lua.test_purges import fill
 from tests.lua.world import LEASE, World, key, keys
@@ -93,6 +94,31 @@ def test_a_pass_ends_when_nothing_is_left_that_may_go(world: World) -> None:
     assert world.index.evict(0, HALF_HOUR, limit_bytes=13 * SIZE).entries == 3
     world.pass_time(HALF_HOUR)
     assert world.index.evict(0, HALF_HOUR, limit_bytes=13 * SIZE).entries == 0
+
+
+def test_the_same_limits_read_again_end_no_pass(world: World) -> None:
+    world.index.set_limits(10 * SIZE, 50, "default", True)
+    world.idle(*keys(10))
+    world.pass_time(HALF_HOUR)
+    for _ in range(2):
+        assert world.index.evict(5 * SIZE, HALF_HOUR, 2, limit_bytes=10 * SIZE).entries == 2
+        world.index.set_limits(10 * SIZE, 50, "default", True)
+
+
+def test_ageing_switched_off_ends_a_pass(world: World) -> None:
+    world.index.set_limits(10 * SIZE, 50, "default", True)
+    world.idle(*keys(10))
+    world.pass_time(HALF_HOUR)
+    assert world.index.evict(5 * SIZE, HALF_HOUR, 2, limit_bytes=10 * SIZE).entries == 2
+    for ageing in (False, True):
+        world.index.set_limits(10 * SIZE, 50, "default", ageing)
+    world.pass_time(HALF_HOUR)
+    assert world.index.evict(5 * SIZE, HALF_HOUR, 2, limit_bytes=10 * SIZE).entries == 0
+
+
+def test_the_limits_in_force_are_shown(world: World) -> None:
+    world.index.set_limits(10 * SIZE, 70, "environment", True)
+    assert read_stats(world.index).limits == LimitsInForce(10 * SIZE, 70, "environment", True)
 
 
 @pytest.mark.parametrize("ageing", [False, True])

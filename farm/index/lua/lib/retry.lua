@@ -4,7 +4,7 @@
 local function requeue(ref, claim)
   redis.call('ZREM', P .. 'running', ref)
   redis.call('HSET', P .. 'c:' .. ref, 'state', 'queued')
-  redis.call('HDEL', P .. 'c:' .. ref, 'token', 'unwanted')
+  redis.call('HDEL', P .. 'c:' .. ref, 'token')
   stand_ahead(claim.queue, ref, claim.priority)
 end
 
