@@ -19,7 +19,7 @@ elseif not row[1] and manifest == '' then
   return { 'unknown' }
 elseif not row[1] then
   redis.call('HSET', plan, 'created_ms', text(now), 'manifest', manifest, 'options', options)
-elseif now < tonumber(row[3] or '0') then
+elseif now < tonumber(row[3]) then
   return { 'busy' }
 end
 local until_ms = text(now + tonumber(lease_ms))
