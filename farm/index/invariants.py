@@ -146,6 +146,11 @@ def waiters_have_a_claim(s: Snapshot) -> Iterator[str]:
     yield from (f"nobody will tell the waiters {name!r}" for name in waiting - in_line)
 
 
+def requests_stand_in_line(s: Snapshot) -> Iterator[str]:
+    """Who waits for a purge is served by the next one."""
+    yield from (f"nobody will answer the purge request {request}" for request in s.asked - s.requests)
+
+
 def jobs_have_deadlines(s: Snapshot) -> Iterator[str]:
     """A job lives exactly as long as its members' leases; nothing is held, no stream kept, without a live job."""
     for job in s.jobs.keys() | s.deadlines.keys():
@@ -179,6 +184,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     generations_are_listed,
     floors_are_reached,
     waiters_have_a_claim,
+    requests_stand_in_line,
     jobs_have_deadlines,
     ended_is_over,
 )

@@ -77,6 +77,9 @@ class Snapshot:
     buried: set[str]
     #: Finished claims whose waiters are still to be told: those that have waiters, and those in line.
     untold: tuple[set[bytes], set[bytes]]
+    #: Requests for a purge that wait for an answer; those that stand in line for it.
+    asked: set[str]
+    requests: set[str]
     #: Runs that have a stream of notices.
     streams: set[str]
     #: Runs that somebody has ended while their members lived.
@@ -107,7 +110,7 @@ _READERS: dict[str, Callable[[Any, bytes], Any]] = {
     "zset": lambda server, name: dict(server.zscan_iter(name, count=_CHUNK)),
     "set": lambda server, name: set(server.sscan_iter(name, count=_CHUNK)),
     "list": lambda server, name: server.lrange(name, 0, -1),
-    "stream": lambda server, name: server.xlen(name),
+    "stream": lambda server, name: server.xrange(name) if name.endswith(b":purges") else server.xlen(name),
     "string": lambda server, name: server.get(name),
 }
 
@@ -154,6 +157,8 @@ def parse(namespace: Namespace, rows: Rows) -> Snapshot:
         graves={run.decode(): _map(row) for run, row in kind(b"g").items()},
         buried={line[1:].decode() for line in single(b"graves")},
         untold=(set(kind(b"t")), set(single(b"told"))),
+        asked={request.decode() for request, answer in kind(b"asked").items() if not answer},
+        requests={fields[b"request"].decode() for _, fields in single(b"purges") or ()},
         streams={run.decode() for run in kind(b"n")},
         ended={run.decode() for run in kind(b"x")},
     )

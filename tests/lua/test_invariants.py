@@ -53,6 +53,7 @@ BREAKS: dict[str, tuple[Break, set[str]]] = {
         {"queued_claims_are_wanted"},
     ),
     "bytes counted twice": (lambda r, p, w: r.hincrby(f"{p}meta", "bytes", 1000), {"bytes_add_up"}),
+    "a purge request is lost": (lambda r, p, w: r.delete(f"{p}purges"), {"requests_stand_in_line"}),
     "an entry's bundle is condemned": (
         lambda r, p, w: r.zadd(f"{p}tombs", {w.snapshot().path((1, key(0))): 1}),
         {"condemned_is_no_entry"},
@@ -94,6 +95,7 @@ def healthy(world: World) -> World:
     world.claim(who, key(3))
     world.take("runs")
     world.claim(who, key(2))
+    world.index.ask_purge("an operator")
     world.index.leave(ended)
     assert check(world.snapshot()) == []
     return world

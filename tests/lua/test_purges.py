@@ -73,8 +73,24 @@ def test_a_job_that_ends_between_queue_and_raise_is_not_answered(world: World) -
     world.index.purge_queue()
     world.index.leave(who)
     assert world.index.raise_to(2) == Raised(2, 1, 0)
-    assert world.index.ask_purge(who.run, who.job, who.incarnation) in (Asked(), NoJob())
+    assert world.index.ask_purge(who.run, who.job, who.incarnation) == NoJob()
     assert "job" not in world.snapshot().jobs
+
+
+@pytest.mark.parametrize("is_raised", [False, True])
+def test_a_job_whose_request_was_forgotten_asks_again_when_a_member_brings_it_back(
+    world: World, is_raised: bool
+) -> None:
+    """Its last member was away for longer than its lease."""
+    who = world.join()
+    world.index.ask_purge(who.run, who.job, who.incarnation)
+    world.index.leave(who)
+    assert world.index.raise_to(2) == Raised(2, 1, 0) if is_raised else world.index.purge_queue() == (0, 0)
+    world.index.announce(who, [])
+    assert world.index.ask_purge(who.run, who.job, who.incarnation) == Asked()
+    assert world.index.purge_queue() == (1, 0)
+    world.index.raise_to(3)
+    assert world.index.ask_purge(who.run, who.job, who.incarnation) == Purged(3)
 
 
 def test_a_raise_that_comes_late_lowers_nothing_and_answers_nobody(world: World) -> None:

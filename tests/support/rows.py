@@ -13,7 +13,7 @@ local commands = { hash = { 'HGETALL' }, zset = { 'ZRANGE', 0, -1, 'WITHSCORES' 
 local out = {}
 for _, name in ipairs(redis.call('KEYS', ARGV[1] .. '*')) do
   local kind = redis.call('TYPE', name).ok
-  local command = commands[kind]
+  local command = string.sub(name, -7) == ':purges' and { 'XRANGE', '-', '+' } or commands[kind]
   local value = redis.call(command[1], name, unpack(command, 2))
   out[#out + 1] = { kind, string.sub(name, #ARGV[1] + 1), value }
 end
@@ -35,6 +35,6 @@ _VALUES: dict[bytes, Callable[[Any], Any]] = {
     b"zset": lambda flat: {name: float(score) for name, score in _pairs(flat).items()},
     b"set": set,
     b"list": list,
-    b"stream": int,
+    b"stream": lambda value: value if isinstance(value, int) else [(id, _pairs(flat)) for id, flat in value],
     b"string": bytes,
 }

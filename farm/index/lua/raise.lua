@@ -27,10 +27,12 @@ local function open_generation(old)
 end
 
 local function answer(request, job, incarnation)
-  if job == '' or is_current(job, incarnation) then
-    redis.call('SET', P .. 'asked:' .. request, generation, 'PX', ANSWER_TTL_MS)
+  if job ~= '' and not is_current(job, incarnation) then
+    redis.call('DEL', P .. 'asked:' .. request)  -- a job that is brought back asks again
+    return
   end
-  if is_current(job, incarnation) then
+  redis.call('SET', P .. 'asked:' .. request, generation, 'PX', ANSWER_TTL_MS)
+  if job ~= '' then
     redis.call('HSET', P .. 'j:' .. job, 'floor', generation)
     redis.call('XADD', P .. 'n:' .. job .. '@' .. incarnation, '*', 'g', generation)
   end

@@ -49,6 +49,8 @@ def picture(model: Model) -> Snapshot:
         graves={run: _map(held) for run, held in model.graves.items()},
         buried={run for _, run in model.burials},
         untold=(told, told),
+        asked={name for name, (answer, _) in model.asked.items() if answer is None},
+        requests={row.name for row in model.purges},
         streams=set(model.notices),
         ended=set(model.ended),
     )

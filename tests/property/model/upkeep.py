@@ -114,6 +114,7 @@ class Model(Members):
 
     def _answer_purge(self, row: Request) -> None:
         if row.job and not self._is_current(row.job, row.incarnation):
+            self.asked.pop(row.name, None)
             return
         self.asked[row.name] = (self.generation, self.now_ms + ANSWER_TTL)
         if row.job:
