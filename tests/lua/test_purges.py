@@ -140,6 +140,7 @@ def test_the_log_says_what_a_purge_did(world: World) -> None:
     world.index.raise_to(2)
     ((_, row),) = world.redis.xrange(f"{world.index.prefix}purge_log")
     assert (row[b"generation"], row[b"removed"], row[b"kept"], row[b"requests"]) == (b"2", b"3", b"1", b"2")
+    assert row[b"bytes"] == b"4000"
 
 
 @pytest.mark.parametrize("asked", [1, 2])

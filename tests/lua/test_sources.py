@@ -93,6 +93,14 @@ def test_sources_stay_for_their_claims_and_then_go(farm: Farm) -> None:
     assert farm.sources() == set()
 
 
+def test_a_take_says_where_the_sources_are_also_when_it_is_sent_again(farm: Farm) -> None:
+    lease = farm.epochs.lease()
+    farm.index.claim(farm.world.join(), [Want(key(1), b"request", QUEUE)], "n", sources=lease)
+    farm.index.claim(farm.world.join(), [Want(key(2), b"request", QUEUE)], "n")
+    for nonce, epoch in (("t1", lease.epoch), ("t2", 0)):
+        assert [farm.world.take(nonce).sources for _ in range(2)] == [epoch, epoch]
+
+
 def test_nothing_of_the_epoch_in_force_goes_nor_while_leases_on_the_last_one_run(farm: Farm) -> None:
     care, (sha256, *_) = farm.cares[0], BLOBS
     farm.store.put_source(sha256, farm.epochs.lease().epoch, BLOBS[sha256])
