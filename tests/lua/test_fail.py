@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 from farm.index.outcomes import Failed, Failure, Lost, Refused, Removed, Requeued
@@ -211,3 +212,15 @@ def test_a_failure_is_kept_as_long_as_it_is_remembered_or_a_waiter_may_be_away(w
         left_ms = world.redis.pttl(f"{world.index.prefix}f:1:".encode() + taken.claim.key)
         kept_ms = RULES.remember_ms if remember else RULES.keep_ms
         assert kept_ms - 60_000 < left_ms <= kept_ms
+
+
+def test_who_has_the_key_of_a_later_generation_by_now_is_not_refused_it(world: World) -> None:
+    """It was promised that generation before it was told."""
+    who = world.join()
+    world.claim(who, key(1))
+    world.index.fail(world.take("d1").claim, Failure("rejected", "why"), RULES)
+    promised = replace(who, floor=2)
+    world.claim(promised, key(1), nonce="n2")
+    world.drain()
+    assert kinds(world.index.acquire(promised, [key(1)])) == "J"
+    assert world.pins(key(1), generation=2) == [1]
