@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
@@ -15,7 +15,6 @@ import redis
 from farm.addresses import Addresses
 from farm.client.connection import Connection
 from farm.errors import FarmUnavailable
-from farm.index import names
 from farm.index.index import Index
 from farm.index.outcomes import Failure
 from farm.index.registry import Registry
@@ -23,8 +22,9 @@ from farm.namespace import Namespace
 from farm.store.errors import DiskFull
 from tests.sim.actors import CoordinatorHost, MemberHost, Plan, WorkerHost
 from tests.sim.broker import Broker, Post
-from tests.sim.checkers import Broken, Checks
+from tests.sim.checkers import Checks
 from tests.sim.compiler import Modelled
+from tests.sim.course import PATIENCE_MS, Course
 from tests.sim.faults import Faults
 from tests.sim.scheduler import Process, Scheduler
 from tests.sim.server import SimServer, load_scripts
@@ -33,10 +33,6 @@ from tests.sim.threads import virtual
 from tests.sim.trace import Trace
 from tests.sim.wire import Network, Weather
 from tests.sim.workload import Plans, Swarm, draw, usual_compile_ms
-
-#: A member that is not done this long after everything has become well again never will be.
-PATIENCE_MS = 3_600_000
-_LOOK_EVERY_MS = 15_000
 
 
 class World:
@@ -166,25 +162,18 @@ class World:
 
     def run(self) -> None:
         """All of it; raises Broken, or whatever else went wrong."""
-        with self._in_place():
-            self._begin()
-            self.scheduler.after(_LOOK_EVERY_MS, self._look)
-            self.server.expire()
-            self.scheduler.run(self.swarm.span_ms + 1)
-            self._get_well()
-            self.scheduler.run(self.scheduler.now_ms + PATIENCE_MS, self._all_are_done)
-            if not self._all_are_done():
-                stuck = [member.process.name for member in self.members[:1]]
-                raise Broken(f"{len(self.members)} members never end, {stuck} among them", *stuck)
-            self._drain()
+        with self.in_place():
+            self.begin()
+            Course(self).run()
 
     def run_jobs(self) -> None:
         """The jobs alone: nothing fails, nothing is looked at."""
-        with self._in_place():
-            self._begin()
-            self.scheduler.run(self.swarm.span_ms + PATIENCE_MS, self._all_are_done)
+        with self.in_place():
+            self.begin()
+            self.scheduler.run(self.swarm.span_ms + PATIENCE_MS, self.all_are_done)
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """An empty server, and everybody comes."""
         self.server.raw.flushdb()
         load_scripts(self.server.raw)
         for _ in range(self.swarm.coordinators):
@@ -194,68 +183,12 @@ class World:
         for at_ms, plan in self.plans:
             self.scheduler.after(at_ms + 1, partial(self.start_member, plan))
 
-    def _all_are_done(self) -> bool:
+    def all_are_done(self) -> bool:
+        """Whether no member is left, nor one to come."""
         return self.outcomes.total() == len(self.plans)
 
-    def _get_well(self) -> None:
-        self.calm()
-        for start, hosts in ((self.start_worker, self.workers), (self.start_coordinator, self.coordinators)):
-            if not hosts:
-                start()
-        self.trace.event("all", "no more faults")
-
-    def _drain(self) -> None:
-        """Everybody has left: what they have left behind goes, and the store is searched for what is nobody's."""
-        for host in self.coordinators[1:]:
-            self.scheduler.kill(host.process)
-        settings = self.settings
-        longest_ms = round(1000 * (3 * settings.job_lease_seconds + settings.sweep_grace_seconds)) + 120_000
-        self.scheduler.run(self.scheduler.now_ms + longest_ms, self._every(10_000, self._is_drained))
-        self.server.raw.hset(names.CHORES, "rebuild_asked", "at the end")
-        self.scheduler.run(self.scheduler.now_ms + 30_000)
-        self.scheduler.run(self.scheduler.now_ms + longest_ms, self._every(10_000, self._is_drained))
-        for problem in self._left():
-            raise problem
-
-    def _is_drained(self) -> bool:
-        return not any(self._left())
-
-    def _left(self) -> Iterator[Broken]:
-        for namespace in self.namespaces():
-            snapshot = self.checks.look(namespace)
-            if snapshot.generation:
-                yield from self.checks.left(snapshot)
-
-    def _every(self, ms: int, question: Callable[[], bool]) -> Callable[[], bool]:
-        """The question, asked once in so much time."""
-        next_ms = self.scheduler.now_ms
-
-        def asked() -> bool:
-            nonlocal next_ms
-            if self.scheduler.now_ms < next_ms:
-                return False
-            next_ms = self.scheduler.now_ms + ms
-            return question()
-
-        return asked
-
-    def _look(self) -> None:
-        snapshots = {namespace: self.checks.look(namespace) for namespace in self.namespaces()}
-        if not self.checks.is_recovering() and not self.server.is_down:
-            for member in self.members:
-                if self._is_healthy(member):
-                    for namespace, (run, holdings) in member.holds().items():
-                        for held in holdings:
-                            self.checks.is_kept(snapshots[namespace], run, held)
-        self.scheduler.after(self.chance.randrange(1, 2 * _LOOK_EVERY_MS), self._look)
-
-    def _is_healthy(self, member: MemberHost) -> bool:
-        """Whether it could renew its lease all the time, and announce what it holds."""
-        since_ms = self.scheduler.now_ms - round(3000 * self.settings.heartbeat_seconds)
-        return max(member.process.disturbed_ms, self.server.disturbed_ms) < since_ms
-
     @contextmanager
-    def _in_place(self) -> Iterator[None]:
+    def in_place(self) -> Iterator[None]:
         """The product's modules have our clock, threads, broker and compiler."""
         with ExitStack() as stack:
             stack.enter_context(virtual(self.scheduler, random.Random(self.seed)))
