@@ -6,7 +6,9 @@ import ctypes
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
@@ -51,16 +53,21 @@ def _die_with(parent: int) -> Callable[[], None]:
     return set_death_signal
 
 
-def end_child(process: subprocess.Popen[bytes], patience_seconds: float, hurry: Callable[[], bool]) -> None:
-    """Ask a process to end, wait, then kill it; ``hurry`` says that nobody wants to wait any longer."""
-    if process.poll() is None:
+def end_children(
+    processes: Iterable[subprocess.Popen[bytes]], patience_seconds: float, hurry: Callable[[], bool]
+) -> None:
+    """Ask processes to end, all at once, wait, then kill those that go on.
+
+    ``hurry`` says that nobody wants to wait any longer.
+    """
+    left = [process for process in processes if process.poll() is None]
+    for process in left:
         process.terminate()
-        for _ in range(max(1, round(patience_seconds / 0.1))):
-            try:
-                process.wait(timeout=0.1)
-                return
-            except subprocess.TimeoutExpired:
-                if hurry():
-                    break
+    deadline = time.monotonic() + patience_seconds
+    while left and time.monotonic() < deadline and not hurry():
+        with suppress(subprocess.TimeoutExpired):
+            left[0].wait(timeout=0.1)
+        left = [process for process in left if process.poll() is None]
+    for process in left:
         process.kill()
-    process.wait()
+        process.wait()

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from farm.embedded.child import end_child, start_child
+from farm.embedded.child import end_children, start_child
 from farm.errors import FarmUnavailable
 
 #: A server that reads a long append-only file back says so, and is waited for this long.
@@ -52,7 +52,7 @@ class Server:
     def stop(self) -> None:
         """End the server if this process started it; it writes everything to disk first."""
         if self.process is not None:
-            end_child(self.process, _STOP_SECONDS, lambda: False)
+            end_children([self.process], _STOP_SECONDS, lambda: False)
             with suppress(OSError):
                 self.socket.unlink(missing_ok=True)  # its folder stays: jobs that wait find the next server there
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import FrameType
 
 from farm.embedded import server, state
-from farm.embedded.child import end_child, start_child
+from farm.embedded.child import end_children, start_child
 from farm.embedded.state import EmbeddedFarm
 from farm.errors import FarmRefused, FarmUnavailable, InputError
 from farm.settings import PREFIX, Settings, sibling_url
@@ -133,8 +133,7 @@ class _Supervisor:
             )
 
     def stop(self, hurry: Callable[[], bool]) -> None:
-        for process in self._parts.values():
-            end_child(process, WORKER_STOP_SECONDS, hurry)
+        end_children(self._parts.values(), WORKER_STOP_SECONDS, hurry)
         if self._farm:
             state.remove(self._dir)
         if self._server:
