@@ -114,6 +114,8 @@ def _refusal(first: Any, others: int, document: dict[str, Any], where: str) -> I
         what = _WORDS.get(kind, first["msg"])
         if kind != "missing":
             what += f", given {shown(first['input'])}"
+        if kind == "model_type":
+            fix = f"with {', '.join(_known(path))}"
     ops = document.get("ops")
     op = ops[path[1]] if isinstance(ops, list | tuple) and path[:1] == ["ops"] and len(path) > 1 else None
     more = f" (and {others} more)" if others else ""
@@ -121,7 +123,12 @@ def _refusal(first: Any, others: int, document: dict[str, Any], where: str) -> I
 
 
 def _nearest(path: list[str | int]) -> str:
-    names = [step for step in path[:-1] if isinstance(step, str)]
-    fields = list(_SHAPES.get(names[-1] if names else "", ManifestFields).model_fields)
+    fields = _known(path[:-1])
     near = get_close_matches(str(path[-1]), fields, n=1)
     return f"did you mean {near[0]}?" if near else f"valid: {', '.join(fields)}"
+
+
+def _known(path: list[str | int]) -> list[str]:
+    """The fields of the mapping at that place."""
+    names = [step for step in path if isinstance(step, str)]
+    return list(_SHAPES.get(names[-1] if names else "", ManifestFields).model_fields)
