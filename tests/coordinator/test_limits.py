@@ -67,6 +67,11 @@ def test_a_change_and_each_fault_are_told_once(
         limits.read(["default"])
     assert [row.levelname for row in caplog.records] == ["WARNING", "INFO"]
     assert "limits of cache default are now" in caplog.messages[-1]
+    write(desk, TEXT.replace(b"30", b"400"))
+    for _ in range(3):
+        limits.read(["default"])
+    assert [row.levelname for row in caplog.records].count("WARNING") == 2
+    assert any("400" in line for line in caplog.messages)
 
 
 def test_a_file_that_is_too_large_sets_nothing_and_one_that_is_away_counts_as_it_was(
