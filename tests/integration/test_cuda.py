@@ -289,6 +289,10 @@ def test_a_warning_is_kept_and_is_no_error(toolchain: CudaToolchain, area: Scrat
         ('\n#include "{0}/a b.h"\n', "source.cu(2): error: {0}/a b.h is not in the request"),
         ("/* \n */ #  include <{0}/a b.h> // x\n", "source.cu(2): error: {0}/a b.h is not in the request"),
         ("#include </../../../../../../../../../{0}/a b.h>\n", "source.cu(1): error: /../"),
+        (
+            "#define HI __has_include\n#if HI(<{0}/a b.h>)\n#endif",
+            "source.cu(1): error: a macro stands for __has_include",
+        ),
         ("#if __has_include(<{0}/a b.h>)\n#endif\n", "source.cu(1): error: {0}/a b.h is not in the request"),
         ("#include <../lib/../include/../../../nvidia/cu13/lib/libnvrtc.so.13>", "is not in the request"),
         ("\nconst char* d = __DATE__;", "source.cu(2): error: __DATE__ is the time of the compile"),

@@ -172,6 +172,28 @@ def test_a_header_from_elsewhere_is_not_served(toolchain: HostToolchain, area: S
     assert f"the source includes {tmp_path}/a b.h, which is not in the request" in result.message
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        r'asm("\x2eincbin \"FILE\"");',
+        'asm(R"(.in)" R"(cbin "FILE")");',
+        r"#define J(a, b) #a #b" "\n" r'asm("." J(inc, bin) " \"FILE\"");',
+        r'asm(".macro m x y\n.\\x\\y \"FILE\"\n.endm\nm incb in\n");',
+        r'asm(".irp x, incb\n.\\x\\()in \"FILE\"\n.endr\n");',
+    ],
+)
+@pytest.mark.parametrize("flags", [[], ["-pipe", "-g"]])
+def test_what_the_assembler_put_in_by_itself_is_not_served(
+    toolchain: HostToolchain, area: ScratchArea, tmp_path: Path, text: str, flags: list[str]
+) -> None:
+    """However its text hides how it names the file."""
+    secret = tmp_path / "secret"
+    secret.write_text("SECRET")
+    result = run(toolchain, area, text.replace("FILE", str(secret)) + '\nextern "C" int f() { return 1; }', flags=flags)
+    assert isinstance(result, Failure)
+    assert (result.kind, result.message.partition(", ")[0]) == ("rejected", f"the assembler reads {secret}")
+
+
 def test_a_compile_error_is_the_compilers_own_first(toolchain: HostToolchain, area: ScratchArea) -> None:
     result = run(toolchain, area, '#include "h.h"\nint f() {\n  return 1\n}\nint g() { return undeclared; }\n')
     assert isinstance(result, Failure)

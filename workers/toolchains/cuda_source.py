@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from workers.scratch import Scratch
+from workers.toolchains.aliases import ALIAS
 
 #: Cheap, and true of every text that could be refused: only such texts are looked at more closely.
 _SUSPECT = re.compile(rb"__(?:DATE|TIME)__|include[^\n]*(?:[\"<]\s*/|\.\.)")
@@ -34,9 +35,12 @@ def objection(scratch: Scratch, headers: Path) -> str | None:
     searched = (*scratch.include_dirs, headers)
     for path in _files((scratch.root / "src", *scratch.include_dirs)):
         text = path.read_bytes()
+        name = os.path.relpath(path, scratch.source.parent)
+        if alias := ALIAS.search(text):
+            word = alias[1].decode()
+            return f"{name}({_line(text, alias)}): error: a macro stands for {word}: write {word} where it is asked"
         if not _SUSPECT.search(text):
             continue
-        name = os.path.relpath(path, scratch.source.parent)
         code = _NOT_CODE.sub(_blank, text)
         if clock := _CLOCK.search(code):
             return (

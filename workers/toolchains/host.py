@@ -41,7 +41,7 @@ _OUTPUT_FLAGS = {"so": ("-shared",), "o": ("-c",)}
 _RECIPE = (1, _ALWAYS, tuple(_OUTPUT_FLAGS.items()))
 _STANDARD = re.compile(r"(c|gnu|iso9899:)(\+\+)?[0-9a-z]{2,6}")
 _MACRO = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_DEPENDENCIES = "dependencies.d"
+_DEPENDENCIES, _ASSEMBLED = "dependencies.d", "assembled.d"
 
 
 class HostToolchain:
@@ -71,12 +71,13 @@ class HostToolchain:
         except InputError as error:
             return Failure("rejected", str(error))
         language = "c" if request.source.suffix == ".c" else "c++"
-        dependencies = scratch.tmp / _DEPENDENCIES
+        dependencies, assembled = scratch.tmp / _DEPENDENCIES, scratch.tmp / _ASSEMBLED
         argv = (
             *self._compiler.argv, *_ALWAYS, *flags, *_debug_flags(request.job_options), *_OUTPUT_FLAGS[kind],
             *(f"-I{os.path.relpath(folder, cwd)}" for folder in scratch.include_dirs),
             f"-ffile-prefix-map={scratch.root}=.", f"-frandom-seed={request.source.main.sha256.hex()[:16]}",
             "-MD", "-MF", str(dependencies),
+            *((f"-Wa,--MD,{os.path.relpath(assembled, cwd)}",) if self._compiler.lists_assembled else ()),
             # A C source needs no C++ library; the driver would name it in every shared object.
             *(("-Wl,--as-needed",) if language == "c" and kind == "so" else ()),
             "-x", language, scratch.source.name, "-o", os.path.relpath(scratch.out / f"kernel.{kind}", cwd),
@@ -91,13 +92,16 @@ class HostToolchain:
             },
             cwd=cwd,
             outputs=(f"kernel.{kind}",),
-            review=lambda: self._review(_read(dependencies, cwd), scratch.root),
+            review=lambda: (
+                self._review(_read(dependencies, cwd), scratch.root)
+                or (_review_assembled(_read(assembled, cwd), scratch.root) if self._compiler.lists_assembled else None)
+            ),
         )
 
     def _review(self, read: Sequence[Path], root: Path) -> Failure | None:
         """Refuse an output that was made from what is not in the key: a changed compiler, or somebody's header."""
         folders = self._compiler.headers.folders
-        own = [path for path in read if root.resolve() not in path.parents]
+        own = _outside(read, root)
         for path in own:
             if not any(folder in path.parents for folder in folders):
                 return Failure(
@@ -147,8 +151,20 @@ def _define(name: str, value: Value) -> str:
     return f"-D{name}={int(value) if isinstance(value, bool) else value}"
 
 
+def _review_assembled(read: Sequence[Path], root: Path) -> Failure | None:
+    """Refuse what the assembler has put in by itself: the request's text can hide how it names a file, not this."""
+    for path in _outside(read, root):
+        message = f"the assembler reads {path}, which is not in the request, so it would not be in the key"
+        return Failure("rejected", message)
+    return None
+
+
+def _outside(read: Sequence[Path], root: Path) -> list[Path]:
+    return [path for path in read if root.resolve() not in path.parents]
+
+
 def _read(dependencies: Path, cwd: Path) -> list[Path]:
-    """The files that a compile read, as the compiler lists them for make."""
+    """The files that a compile read, as the compiler or its assembler lists them for make."""
     text = dependencies.read_text(errors="surrogateescape").replace("\\\n", " ")
     names = re.split(r"(?<!\\)\s+", text.partition(": ")[2].strip())
     return [(cwd / re.sub(r"\\(.)", r"\1", name).replace("$$", "$")).resolve() for name in names]

@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,6 +57,8 @@ class HostCompiler:
     files: Pinned
     #: In the order in which it searches them; hashed.
     headers: Headers
+    #: Whether its assembler can list the files that it has read.
+    lists_assembled: bool
 
     def change(self, read: Iterable[Path]) -> str | None:
         """What of it is no longer as it was, after a compile that read these of its headers."""
@@ -83,6 +86,7 @@ def inspect(argv: tuple[str, ...], environ: Mapping[str, str], recipe: object) -
         version_line = _ask(argv, env, "--version").splitlines()[0]
         version = _ask(argv, env, "-dumpfullversion", "-dumpversion").strip()
         files = _program_files(argv, env) | _linked_in(argv, env)
+        lists_assembled = _lists_assembled(argv, env)
         pinned, headers = Pinned(list(files.values())), Headers(_include_dirs(argv, env))
         parts = {
             "recipe": recipe,
@@ -95,7 +99,7 @@ def inspect(argv: tuple[str, ...], environ: Mapping[str, str], recipe: object) -
         }
     except (OSError, subprocess.SubprocessError, IndexError) as error:
         return f"{shlex.join(argv)} does not answer: {error}"
-    return HostCompiler(argv, env, version, fingerprint(parts), pinned, headers)
+    return HostCompiler(argv, env, version, fingerprint(parts), pinned, headers, lists_assembled)
 
 
 def _ask(argv: tuple[str, ...], env: Mapping[str, str], *question: str) -> str:
@@ -109,6 +113,17 @@ def _ask(argv: tuple[str, ...], env: Mapping[str, str], *question: str) -> str:
         stdin=subprocess.DEVNULL,
     )
     return done.stdout
+
+
+def _lists_assembled(argv: tuple[str, ...], env: Mapping[str, str]) -> bool:
+    with tempfile.TemporaryDirectory() as folder:
+        read, made = Path(folder, "read.d"), Path(folder, "made.o")
+        question = (f"-Wa,--MD,{read}", "-c", "-x", "c", os.devnull, "-o", str(made))
+        try:
+            _ask(argv, env, *question)
+        except subprocess.CalledProcessError:
+            return False
+        return read.exists()
 
 
 def _include_dirs(argv: tuple[str, ...], env: Mapping[str, str]) -> tuple[Path, ...]:

@@ -1,7 +1,8 @@
 """What a C or C++ source must not do, found in its text, as the compiler's list of the files it read leaves it out.
 
 The assembler reads files by itself, and a test whether a file is there reads none. Both would shape a kernel by
-what lies on the worker. Names made by macros are not seen: this guards against mistakes, not against intent.
+what lies on the worker. A directive that only macros put together is not seen here: what GNU's assembler has read is
+looked at when it has (see ``host``); clang's own tells nobody.
 """
 
 from __future__ import annotations
@@ -12,10 +13,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from workers.scratch import Scratch
+from workers.toolchains.aliases import ALIAS
 
-#: As it stands in a string of asm(): the file's name may be set off by escaped quotes. A call of a method
+#: Between two letters a string may end and the next begin.
+_SPLIT = rb'(?:"\s*")?'
+_INCBIN, _INCLUDE = (_SPLIT.join(re.escape(letter.encode()) for letter in name) for name in (".incbin", ".include"))
+#: As it stands in strings of asm(): the file's name may be set off by escaped quotes. A call of a method
 #: ``include`` has no blank before its argument's quote.
-_ASSEMBLER = re.compile(rb"\.incbin\b|\.include[ \t]+\\?\"")
+_ASSEMBLER = re.compile(_INCBIN + rb"\b|" + _INCLUDE + _SPLIT + rb'[ \t]+(?:"\s*")?\\?"')
 _TEST = re.compile(rb"\b__has_(?:include|include_next|embed)[ \t]*\([ \t]*[\"<][ \t]*([^\">\n]+)")
 
 
@@ -30,8 +35,11 @@ def objection(scratch: Scratch, headers: Iterable[Path]) -> str | None:
         text = path.read_bytes()
         name = os.path.relpath(path, scratch.source.parent)
         if found := _ASSEMBLER.search(text):
-            word = found[0].split()[0].decode()
+            word = ".incbin" if re.match(_INCBIN, found[0]) else ".include"
             return f"{name}:{_line(text, found)}: error: {word} reads a file that would not be in the key"
+        if found := ALIAS.search(text):
+            word = found[1].decode()
+            return f"{name}:{_line(text, found)}: error: a macro stands for {word}: write {word} where it is asked"
         for found in _TEST.finditer(text):
             target = os.fsdecode(found[1]).strip()
             if _leads_out(path.parent, target, scratch.root) or _elsewhere(target, searched, own):

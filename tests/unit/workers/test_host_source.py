@@ -21,6 +21,10 @@ def said(tmp_path: Path, main: str, files: dict[str, str] | None = None, *includ
     [
         ('asm(".incbin \\"/etc/hostname\\"");', "source.cpp:1: error: .incbin reads a file that would not be in"),
         ('\n asm(".include \\"/etc/x.s\\"");', "source.cpp:2: error: .include reads a file that would not be in"),
+        ('asm(".inc" \n "bin \\"/etc/hostname\\"");', "source.cpp:1: error: .incbin reads a file that would not be in"),
+        ('asm(".include" " \\"/etc/x.s\\"");', "source.cpp:1: error: .include reads a file that would not be in"),
+        ("\n#define HI __has_include\n", "source.cpp:2: error: a macro stands for __has_include: write"),
+        ("# define E(x) 1 \\\n && __has_embed(x)\n", "source.cpp:1: error: a macro stands for __has_embed: write"),
         ("#if __has_include(</etc/hostname>)\n#endif", "source.cpp:1: error: whether there is a file /etc/hostname"),
         ('\n#if __has_include ( "../../x" )\n#endif', "source.cpp:2: error: whether there is a file ../../x outside"),
         ("#if __has_include(<../machine.h>)\n#endif", "whether there is a file ../machine.h outside the request"),
@@ -41,6 +45,7 @@ def test_headers_are_looked_at_too(tmp_path: Path) -> None:
     [
         "#if defined(__has_include) && __has_include(<optional>)\n#include <optional>\n#endif",
         '#if __has_include("../../lib/z.h") || __has_include("../none.h")\n#endif',
+        "#ifndef __has_include\n#define __has_include(x) 0\n#endif\n#define X 1\n#if __has_include(<optional>)\n#endif",
         'struct S { void include(const char*); }; void f(S s) { s.include("x"); }',
         '#include "../../lib/z.h"\nint a; // including ../../../..',
     ],
