@@ -106,13 +106,17 @@ class Members(RuleBasedStateMachine):
         sources = SourceLease(epoch, self.pair.now_ms + (0 if late == 15 else 900_000)) if epoch else None
         self.hear(who, keys, self.call("claim", who, wants, self.new_nonce(), scope, sources))
 
+    def promised(self, who: Member) -> int:
+        """The latest generation that any member of the run was promised: then all of it has the key from there."""
+        return max([who.floor, *(floor for (run, _), floor in self.floors.items() if run == who.run)])
+
     def hear(self, who: Member, keys: list[bytes], answers: Any) -> None:
         """A live job's answer never changes, a drop and a new floor aside, and is never from below its floor."""
         for k, hit in zip(keys, answers, strict=True) if isinstance(answers, list) else ():
             if isinstance(hit, Hit):
                 assert hit.generation >= who.floor or hit.generation == PRIVATE_GENERATION
                 relied = self.relied.setdefault(who.run, {})
-                assert relied.get(k, hit) == hit or PRIVATE_GENERATION < relied[k].generation < who.floor
+                assert relied.get(k, hit) == hit or PRIVATE_GENERATION < relied[k].generation < self.promised(who)
                 relied[k] = hit
                 self.held.setdefault((who.run, who.member), {})[k] = Holding(hit.generation, k, hit.record)
 

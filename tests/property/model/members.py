@@ -236,7 +236,7 @@ class Members(Workers):
             self._enter(ref, each.record)
             self.tombs.pop(path, None)
             if ref in self.claims:
-                self._finish(ref)
+                self._finish(ref, self._token())
         self._want(who.run, ref)
         if old and old.failure is None and old.generation != each.generation:
             self._let_go(who.run, (old.generation, each.key))

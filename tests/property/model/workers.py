@@ -67,15 +67,14 @@ class Workers(State):
             self.tombs.setdefault(self.path(ref, at.token), self.now_ms)
             return Lost()
         self._enter(ref, record)
-        self._finish(ref)
+        self._finish(ref, at.token)
         if not self.is_wanted(ref):
             self._rest(ref)
         return Published()
 
-    def _finish(self, ref: Ref) -> None:
+    def _finish(self, ref: Ref, token: int) -> None:
         """The claim is over, and its waiters are to be told; the token gives their line its name."""
         claim = self.claims.pop(ref)
-        token = claim.token or self._token()
         if claim.waiting:
             self.told.append((ref, token, claim.waiting))
 
@@ -109,12 +108,12 @@ class Workers(State):
 
     def _requeue(self, claim: Claim) -> Requeued:
         """Ahead of all others of its class, under no token."""
-        claim.token, claim.turn, claim.unwanted = None, 0, False
+        claim.token, claim.turn = None, 0
         return Requeued(claim.queue)
 
     def _refuse(self, ref: Ref, failure: Failure, remember_ms: int) -> None:
         self.failures[ref] = (failure, self.now_ms + remember_ms)
-        self._finish(ref)
+        self._finish(ref, self.claims[ref].token or 0)
 
     def reclaim(self, rules: RetryRules, limit: int) -> list[str]:
         over = [
