@@ -4,6 +4,7 @@ FarmError                 code, message, fix, exit_code
 ├── InputError      (2)   the request, the manifest or an option is wrong: the submitter mends it
 ├── FarmUnavailable (3)   the index, the store or a worker can not be reached: the operator mends it
 ├── FarmRefused     (3)   it can be reached, but must not be used as it is set up
+├── NodeDiskFull    (1)   a disk of this node is full: another farm, or none, would meet it too
 ├── CompileFailed   (1)   an operator failed and the caller asked for an exception
 └── JobEnded        (1)   somebody cancelled or released the job while its members worked
 """
@@ -48,6 +49,12 @@ class FarmRefused(FarmError):
 
     code = "refused"
     exit_code = 3
+
+
+class NodeDiskFull(FarmError):
+    """A folder of this node can not be written for want of space; names the disk. Nothing readable was left behind."""
+
+    code = "disk_full"
 
 
 class CompileFailed(FarmError):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from farm.errors import InputError
+from farm.errors import InputError, NodeDiskFull
 from farm.index.outcomes import Failure
 from farm.request.model import Request
 from farm.store.bundle import BundleFile
@@ -75,7 +75,7 @@ def compile(
         return Failure("rejected", str(error))
     except OSError as error:
         if error.errno in FULL:
-            return OwnTrouble("transient", str(disk_full(area.folder, error.errno)))
+            return OwnTrouble("transient", str(disk_full(area.folder, error.errno, NodeDiskFull)))
         return OwnTrouble("transient", f"the worker could not run the compile (scratch {area.folder}): {error}")
 
 

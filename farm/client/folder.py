@@ -78,7 +78,7 @@ class KernelFolder:
 
         Raises:
             InputError: something that the farm did not make is in the way; it is not touched.
-            DiskFull: the node's disk is full; nothing is left behind.
+            NodeDiskFull: the node's disk is full; nothing is left behind.
         """
         if (there := self.present(bundle.key, bundle_sha256)) is not None:
             return there

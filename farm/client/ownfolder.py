@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from farm.client.localnames import as_text
-from farm.errors import FarmError, InputError
+from farm.errors import FarmError, InputError, NodeDiskFull
 from farm.store.disk import FULL, disk_full
 
 FOLDER_MODE = 0o750
@@ -70,7 +70,7 @@ def own_folder(path: Path) -> None:
 def folder_error(path: Path, error: OSError) -> FarmError:
     """What a user is told when the disk refuses something in a cache folder."""
     if error.errno in FULL:
-        return disk_full(path, error.errno)
+        return disk_full(path, error.errno, NodeDiskFull)
     if error.errno == errno.ENAMETOOLONG:
         name = max(path.parts, key=lambda part: len(os.fsencode(part)))
         return InputError(

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from farm.errors import FarmError, InputError
+from farm.errors import FarmError, InputError, NodeDiskFull
 from farm.store.disk import FULL, disk_full
 
 
@@ -21,7 +21,7 @@ def whole_file(path: Path, overwrite: bool) -> Iterator[BinaryIO]:
 
     Raises:
         InputError: a file of that name is there and shall stay, or none can be made there.
-        FarmError: it can not be written to its end; DiskFull names the disk.
+        FarmError: it can not be written to its end; NodeDiskFull names the disk.
     """
     _refuse_existing(path, overwrite)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
@@ -39,7 +39,7 @@ def whole_file(path: Path, overwrite: bool) -> Iterator[BinaryIO]:
         _sync_folder(path.parent)
     except OSError as error:
         if error.errno in FULL:
-            raise disk_full(path, error.errno) from None
+            raise disk_full(path, error.errno, NodeDiskFull) from None
         raise FarmError(f"can not write {path}: {error.strerror}", fix="see what is wrong with its disk") from None
     finally:
         temporary.unlink(missing_ok=True)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from typing import TypeVar
 
-from farm.store.errors import DiskFull
+from farm.errors import FarmError
+
+T = TypeVar("T", bound=FarmError)
 
 #: No space, over quota, file larger than the filesystem allows.
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -23,8 +26,8 @@ def mount_point(path: Path) -> Path:
     return path
 
 
-def disk_full(path: Path, errno_: int) -> DiskFull:
-    """The error for a write below ``path`` that failed with ENOSPC or EDQUOT."""
+def disk_full(path: Path, errno_: int, kind: type[T]) -> T:
+    """The error, of that kind, for a write below ``path`` that failed with ENOSPC or EDQUOT."""
     disk = mount_point(path)
     if errno_ == errno.EDQUOT:
         what = f"the quota on disk {disk} is used up"
@@ -32,4 +35,4 @@ def disk_full(path: Path, errno_: int) -> DiskFull:
         left = os.statvfs(disk)
         what = f"disk {disk} is full ({left.f_bavail * left.f_frsize >> 20} MB"
         what += f" and {left.f_favail} inodes left)" if left.f_files else " left)"
-    return DiskFull(f"{what}, writing to {path}", fix=f"free space on {disk} or choose another folder")
+    return kind(f"{what}, writing to {path}", fix=f"free space on {disk} or choose another folder")

@@ -21,7 +21,7 @@ from obstore.store import LocalStore, MemoryStore, S3Store
 
 from farm.errors import FarmError, FarmUnavailable, InputError
 from farm.store.disk import FULL, disk_full
-from farm.store.errors import StoreDamaged, StoreMissing
+from farm.store.errors import DiskFull, StoreDamaged, StoreMissing
 from farm.store.tree import files_below, look_again
 
 if TYPE_CHECKING:
@@ -245,5 +245,5 @@ class _FolderObjects(_ObstoreObjects):
         match = _OS_ERROR.search(str(error))
         number = error.errno if isinstance(error, OSError) and error.errno else match and int(match[1])
         if number in FULL:
-            return disk_full(self._root, number)
+            return disk_full(self._root, number, DiskFull)
         return super()._failed(what, error)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
+
 import farm
+from farm.errors import NodeDiskFull
 from tests.support.disks import small_disk
 from tests.support.kit import Kit, op, running
 from tests.support.led import assert_clean, objects
@@ -47,6 +50,19 @@ def test_the_stores_disk_is_full_long_before_the_limit(tmp_path: Path) -> None:
         assert compile_one(kit, "before").outcome == "hit"
         filler.unlink()
         assert compile_one(kit, "refused", files={"kernel.o": MEGABYTE}).outcome == "compiled"
+        assert_clean(kit)
+
+
+def test_the_nodes_own_disk_is_full_and_that_is_said_at_once(tmp_path: Path) -> None:
+    """It is no word about the farm: a launcher that goes on without one would meet the same disk."""
+    with small_disk(tmp_path / "disk", "size=1m") as disk, running(tmp_path / "farm") as kit:
+        manifest = farm.load(str(kit.manifest(op(kit, "large", files={"kernel.o": 2 * MEGABYTE}))))
+        with kit.job(folder=disk / "cache") as job, pytest.raises(NodeDiskFull, match=f"disk {disk} is full") as told:
+            job.compile(manifest)
+        assert (told.value.exit_code, told.value.code) == (1, "disk_full")
+        assert not list(disk.rglob("*.o"))
+        with kit.job() as job:
+            assert job.compile(manifest)[0].outcome == "hit"
         assert_clean(kit)
 
 

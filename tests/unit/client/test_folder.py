@@ -11,8 +11,8 @@ import pytest
 
 from farm.client import entry, swap
 from farm.client.folder import KernelFolder
+from farm.errors import NodeDiskFull
 from farm.store.bundle import Bundle, BundleFile
-from farm.store.errors import DiskFull
 from tests.support.disks import small_disk
 from tests.support.entries import KEY, OTHER_SHA, SHA, bundle, bytes_of, content, make_writable, names_in
 
@@ -138,7 +138,7 @@ def disk(tmp_path: Path):
 def test_a_full_disk_is_named_and_nothing_is_left(disk: Path) -> None:
     folder = KernelFolder(disk / "kernel_cache", "sm_90")
     files = (BundleFile("small", 0o444, b"x"), BundleFile("z-large", 0o444, b"1" * (2 << 20)))
-    with pytest.raises(DiskFull, match=f"disk {disk} is full"):
+    with pytest.raises(NodeDiskFull, match=f"disk {disk} is full"):
         folder.unpack(Bundle(KEY, files, b"", {}), SHA)
     assert names_in(disk / "kernel_cache" / "sm_90") == []
     folder.unpack(bundle(), SHA)
