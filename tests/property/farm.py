@@ -7,7 +7,8 @@ from hypothesis.stateful import rule
 
 from farm.namespace import BundleId
 from tests.lua.world import CLAIM_LEASE, LEASE
-from tests.property.machine import KEYS, RULES, Workers, bundle_record, chunks, numbers, pick, rarely, some_keys
+from tests.property.members import KEYS, RULES, bundle_record, chunks, numbers, pick, rarely, some_keys
+from tests.property.workers import Workers
 
 GRACE = LEASE // 5
 LEADERS = ["leader", "standby"]
