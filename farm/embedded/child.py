@@ -12,6 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
+#: Logs are added to for ever; only their ends are read.
+_TAIL_BYTES = 65536
 
 
 def start_child(
@@ -38,6 +40,22 @@ def start_child(
             pass_fds=pass_fds,
             preexec_fn=_die_with(os.getpid()),  # noqa: PLW1509 (two system calls, no lock)
         )
+
+
+def log_tail(log: Path, since_bytes: int = 0) -> list[str]:
+    """The last lines of a log that say something, of those after its first ``since_bytes``."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(since_bytes, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
+            text = file.read(_TAIL_BYTES).decode(errors="replace")
+    except OSError:
+        return []
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def last_words(log: Path, since_bytes: int = 0) -> str:
+    """The end of a log as a message shows it."""
+    return " / ".join(log_tail(log, since_bytes)[-3:]) or "it wrote no log"
 
 
 def _die_with(parent: int) -> Callable[[], None]:

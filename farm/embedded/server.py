@@ -19,9 +19,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from farm.embedded.child import end_children, start_child
+from farm.embedded.child import end_children, last_words, start_child
 from farm.errors import FarmUnavailable
 
+#: In the data folder.
+LOG = "server.log"
 #: A server that reads a long append-only file back says so, and is waited for this long.
 LOADING_SECONDS = 600.0
 #: The address of a local socket may have 107 bytes; the server adds none.
@@ -110,8 +112,8 @@ def _start(data_dir: Path, timeout_seconds: float) -> Server:
             return Server(path, data_dir, process)
         if process and process.poll() is not None:
             raise FarmUnavailable(
-                f"the server of the embedded farm ended with code {process.returncode}: {_last_lines(data_dir)}",
-                fix=f"see {data_dir / 'server.log'}",
+                f"the server of the embedded farm ended with code {process.returncode}: {last_words(data_dir / LOG)}",
+                fix=f"see {data_dir / LOG}",
             )
         now = time.monotonic()
         if now > (loading_deadline if state == "loading" else deadline):
@@ -120,7 +122,10 @@ def _start(data_dir: Path, timeout_seconds: float) -> Server:
 
 
 def ping(path: Path, timeout_seconds: float = 2.0) -> str:
-    """Ask a server for a sign of life: ``up``, ``loading``, ``silent`` (it hangs) or ``gone``."""
+    """Ask a server for a sign of life: ``up``, ``loading``, ``silent`` (it hangs) or ``gone``.
+
+    One that answers with an error is up: it takes no writes now, say, and tells whoever asks for more why.
+    """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(timeout_seconds)
         try:
@@ -131,9 +136,15 @@ def ping(path: Path, timeout_seconds: float = 2.0) -> str:
             return "silent"
         except OSError:
             return "gone"
-    if answer.startswith(b"+PONG"):
-        return "up"
-    return "loading" if answer.startswith(b"-LOADING") else "gone"
+    if answer.startswith(b"-LOADING"):
+        return "loading"
+    return "up" if answer else "gone"
+
+
+def hung_process(data_dir: Path) -> str | None:
+    """The id of the process of a server that runs and does not answer; None when it does, or none runs."""
+    path = _known_socket(data_dir)
+    return _process(data_dir) if path and ping(path) == "silent" else None
 
 
 def _start_if_free(data_dir: Path) -> subprocess.Popen[bytes] | None:
@@ -154,14 +165,14 @@ def _start_if_free(data_dir: Path) -> subprocess.Popen[bytes] | None:
             "appendfsync": "everysec",
             "save": "",
             "maxmemory-policy": "noeviction",
-            "logfile": "server.log",
+            "logfile": LOG,
             "pidfile": "server.pid",
             "daemonize": "no",
         }
         argv = [find_binary()]
         for name, value in arguments.items():
             argv += [f"--{name}", value]
-        return start_child(argv, cwd=data_dir, log=data_dir / "server.log", pass_fds=[lock.fileno()])
+        return start_child(argv, cwd=data_dir, log=data_dir / LOG, pass_fds=[lock.fileno()])
 
 
 def _known_socket(data_dir: Path) -> Path | None:
@@ -195,11 +206,10 @@ def _give_up(data_dir: Path, process: subprocess.Popen[bytes] | None) -> None:
         process.kill()
         process.wait()
         raise FarmUnavailable(
-            f"the server of the embedded farm does not answer: {_last_lines(data_dir)}",
-            fix=f"see {data_dir / 'server.log'}",
+            f"the server of the embedded farm does not answer: {last_words(data_dir / LOG)}",
+            fix=f"see {data_dir / LOG}",
         )
-    with suppress(OSError):
-        pid = (data_dir / "server.pid").read_text().strip()
+    if pid := _process(data_dir):
         raise FarmUnavailable(
             f"a server (process {pid}) holds {data_dir} and does not answer; no second one is started beside it",
             fix=f"if it hangs for good, end it with: kill -9 {pid}",
@@ -209,9 +219,7 @@ def _give_up(data_dir: Path, process: subprocess.Popen[bytes] | None) -> None:
     )
 
 
-def _last_lines(data_dir: Path) -> str:
-    try:
-        lines = (data_dir / "server.log").read_text(errors="replace").splitlines()
-    except OSError:
-        lines = []
-    return " / ".join(lines[-3:]) or "it wrote no log"
+def _process(data_dir: Path) -> str | None:
+    with suppress(OSError, ValueError):
+        return (data_dir / "server.pid").read_text().strip()
+    return None

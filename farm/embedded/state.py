@@ -17,6 +17,8 @@ from farm.errors import FarmRefused
 FILE = "farm.json"
 #: A server that died under a living supervisor is back within this time.
 _RESTART_SECONDS = 3.0
+#: A server that is there takes the connection at once; whether it answers, its clients find out.
+_LOOK_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,8 @@ class EmbeddedFarm:
 def read(state_dir: Path) -> EmbeddedFarm | None:
     """The farm that is up in a state folder; None when none is.
 
+    One that runs is up, although its server may hang or be gone for longer: whoever asks that learns what is wrong.
+
     Raises:
         FarmRefused: the folder belongs to a farm on another host (its socket can not be reached from here),
             or the file in it is not ours.
@@ -47,9 +51,11 @@ def read(state_dir: Path) -> EmbeddedFarm | None:
     check_host(state_dir, farm)
     path = Path(urlsplit(farm.index_url).path)
     deadline = time.monotonic() + _RESTART_SECONDS
-    while ping(path) not in ("up", "loading"):
-        if not _lives(farm.pid) or time.monotonic() > deadline:
+    while ping(path, _LOOK_SECONDS) == "gone":
+        if not _lives(farm.pid):
             return None
+        if time.monotonic() > deadline:
+            break
         time.sleep(0.05)
     return farm
 

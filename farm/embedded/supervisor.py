@@ -14,17 +14,18 @@ import subprocess
 import sys
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 
-from farm.embedded import server, state
-from farm.embedded.child import end_children, start_child
+from farm.embedded import part, server, state
+from farm.embedded.child import end_children, last_words
+from farm.embedded.part import Part
 from farm.embedded.state import EmbeddedFarm
 from farm.errors import FarmRefused, FarmUnavailable, InputError
-from farm.settings import PREFIX, Settings, sibling_url
+from farm.settings import Settings, sibling_url
 
 #: A part that ends this often within this time will not get better.
 RESTARTS, RESTART_WINDOW_SECONDS = 5, 60.0
@@ -33,8 +34,6 @@ LONGEST_PAUSE_SECONDS = 10.0
 WORKER_STOP_SECONDS = 10.0
 
 _TICK_SECONDS = 0.1
-#: Nothing is learned from other workers, and asking them takes a second.
-_ALONE = ("--without-gossip", "--without-mingle")
 
 
 def run(settings: Settings, workers: int, registered: Callable[[EmbeddedFarm], bool]) -> int:
@@ -91,7 +90,7 @@ class _Supervisor:
         self._ends: dict[str, deque[float]] = defaultdict(deque)
         self._server: server.Server | None = None
         #: What runs beside the server, by name, in the order in which it is ended.
-        self._parts: dict[str, subprocess.Popen[bytes]] = {}
+        self._parts: dict[str, Part] = {}
         #: When a part that ended is started again.
         self._start_at: dict[str, float] = {}
         self._farm: EmbeddedFarm | None = None
@@ -109,19 +108,19 @@ class _Supervisor:
             started=datetime.now(UTC).isoformat(timespec="seconds"),
         )
         state.write(self._dir, self._farm)
-        for name in part_argv(self._workers):
+        for name in part.part_argv(self._workers):
             self._start_part(name)
 
     def tick(self) -> None:
         assert self._server and self._farm
         if not self._server.is_up():
-            self._count_end("server", self._server.process)
+            self._count_end("server", self._server.process, self._dir / "server" / server.LOG)
             self._server = server.start(self._dir / "server")
-        for name, process in self._parts.items():
-            if process.poll() is None:
+        for name, one in self._parts.items():
+            if one.process.poll() is None:
                 continue
             if name not in self._start_at:
-                self._start_at[name] = time.monotonic() + self._count_end(name, process)
+                self._start_at[name] = time.monotonic() + self._part_ended(name, one)
             if time.monotonic() >= self._start_at[name]:
                 del self._start_at[name]
                 self._start_part(name)
@@ -133,7 +132,7 @@ class _Supervisor:
             )
 
     def stop(self, hurry: Callable[[], bool]) -> None:
-        end_children(self._parts.values(), WORKER_STOP_SECONDS, hurry)
+        end_children([one.process for one in self._parts.values()], WORKER_STOP_SECONDS, hurry)
         if self._farm:
             state.remove(self._dir)
         if self._server:
@@ -146,12 +145,8 @@ class _Supervisor:
 
     def _start_part(self, name: str) -> None:
         assert self._farm
-        self._parts[name] = start_child(
-            part_argv(self._workers)[name],
-            cwd=self._dir,
-            log=self._dir / f"{name}.log",
-            env=worker_environment(self._settings, self._farm, os.environ),
-        )
+        environment = part.worker_environment(self._settings, self._farm, os.environ)
+        self._parts[name] = part.start(part.part_argv(self._workers)[name], self._dir / f"{name}.log", environment)
 
     def _is_registered(self, farm: EmbeddedFarm) -> bool:
         try:
@@ -159,52 +154,36 @@ class _Supervisor:
         except FarmUnavailable:
             return False  # the server is just being started again
 
-    def _count_end(self, part: str, process: subprocess.Popen[bytes] | None) -> float:
-        """Say that a part has ended. Returns after how many seconds it is started again: longer each time.
+    def _part_ended(self, name: str, ended: Part) -> float:
+        """Returns after how many seconds it is started again.
 
-        A farm that was ready does not give up its server because a disk is full for a while.
+        Raises:
+            InputError: its settings or input are wrong, and were so from the beginning.
         """
-        ends, now = self._ends[part], time.monotonic()
+        if ended.process.returncode == part.WRONG_INPUT and not self._ready:
+            cause, fix = ended.complaint()
+            raise InputError(f"the {name} ended with code {part.WRONG_INPUT}: {cause}", fix=fix)
+        return self._count_end(name, ended.process, ended.log, ended.log_start_bytes)
+
+    def _count_end(
+        self, name: str, process: subprocess.Popen[bytes] | None, log: Path, log_start_bytes: int = 0
+    ) -> float:
+        """Say that something has ended. Returns after how many seconds it is started again: longer each time.
+
+        A farm that was ready does not give up its parts because a disk is full for a while.
+        """
+        how = f"ended with code {process.returncode}" if process else "ended"
+        ends, now = self._ends[name], time.monotonic()
         ends.append(now)
         while ends[0] < now - RESTART_WINDOW_SECONDS:
             ends.popleft()
-        how = f"ended with code {process.returncode}" if process else "ended"
-        log = self._dir / ("server/server.log" if part == "server" else f"{part}.log")
-        if len(ends) > RESTARTS and (part == "server" or not self._ready):
-            raise FarmUnavailable(
-                f"the {part} {how}, {len(ends)} times within {RESTART_WINDOW_SECONDS:g} s", fix=f"see {log}"
-            )
+        if len(ends) > RESTARTS and (name == "server" or not self._ready):
+            often = f"{len(ends)} times within {RESTART_WINDOW_SECONDS:g} s"
+            raise FarmUnavailable(f"the {name} {how}, {often}: {last_words(log, log_start_bytes)}", fix=f"see {log}")
         pause = 0.0 if len(ends) == 1 else min(LONGEST_PAUSE_SECONDS, 0.25 * 2 ** (len(ends) - 1))
         after = f" in {pause:g} s" if pause else ""
-        _say(f"the {part} {how}; starting it again{after} ({len(ends)} in a minute); see {log}")
+        _say(f"the {name} {how}; starting it again{after} ({len(ends)} in a minute); see {log}")
         return pause
-
-
-def worker_environment(settings: Settings, farm: EmbeddedFarm, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of the parts: these settings, this farm, and one's own commands unless forbidden."""
-    given = {
-        PREFIX + name.upper(): str(value)
-        for name in settings.model_fields_set
-        if (value := getattr(settings, name)) is not None
-    }
-    urls = {
-        f"{PREFIX}INDEX_URL": farm.index_url,
-        f"{PREFIX}BROKER_URL": farm.broker_url,
-        f"{PREFIX}RESULT_URL": farm.result_url,
-        f"{PREFIX}STORE_URL": farm.store_url,
-    }
-    set_here = {name: value for name, value in environ.items() if value or not name.startswith(PREFIX)}
-    return {f"{PREFIX}ALLOW_ADHOC_COMMANDS": "1"} | set_here | given | urls
-
-
-def part_argv(workers: int) -> dict[str, list[str]]:
-    """The command lines of the parts; ``-P`` keeps a ``workers`` folder where we happen to be out of them."""
-    celery = [sys.executable, "-P", "-m", "celery", "-A", "farm"]
-    return {
-        "worker": [*celery, "worker", "-c", str(workers), *_ALONE],
-        "coordinator": [*celery, "coordinator"],
-        "planner": [*celery, "worker", "-Q", "farm.jobs", "-c", "2", "-n", "planner@%h", *_ALONE],
-    }
 
 
 class _Signals:
@@ -236,11 +215,18 @@ def _only_one(state_dir: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise FarmRefused(
-                f"an embedded farm is up in {state_dir} already",
-                fix="use it: commands find it by themselves; or set FARM_STATE_DIR to another folder",
-            ) from None
+            raise _up_already(state_dir) from None
         yield
+
+
+def _up_already(state_dir: Path) -> FarmRefused:
+    up = f"an embedded farm is up in {state_dir} already"
+    if hung := server.hung_process(state_dir / "server"):
+        return FarmRefused(
+            f"{up}, but its server (process {hung}) does not answer",
+            fix=f"if it hangs for good, end it with: kill -9 {hung}; the farm starts it again",
+        )
+    return FarmRefused(up, fix="use it: commands find it by themselves; or set FARM_STATE_DIR to another folder")
 
 
 def _say(line: str) -> None:

@@ -14,6 +14,7 @@ import redis
 
 from farm.embedded import server
 from farm.errors import FarmUnavailable
+from tests.support.disks import small_disk
 
 STARTER = """
 import sys
@@ -169,6 +170,23 @@ def test_a_hung_server_is_not_doubled(data_dir: Path) -> None:
     one.process.send_signal(signal.SIGCONT)
     assert server.start(data_dir).process is None
     one.stop()
+
+
+def test_a_server_that_takes_no_writes_is_up(tmp_path: Path) -> None:
+    """It answers each request, reads as ever, and says itself why it takes no writes."""
+    with small_disk(tmp_path / "disk", "size=4m") as disk:
+        one = server.start(disk / "server")
+        try:
+            with client(one.socket) as ask:
+                with pytest.raises(redis.RedisError, match=r"MISCONF|AOF"):
+                    for n in range(200):
+                        ask.set(f"k{n}", "x" * 100_000)
+                        time.sleep(0.01)
+                assert ask.get("k0")
+            assert server.ping(one.socket) == "up"
+            assert server.start(disk / "server").process is None
+        finally:
+            one.stop()
 
 
 def test_a_killed_parent_takes_its_server_along(data_dir: Path) -> None:

@@ -13,8 +13,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from farm.client.connection import open_connection
 from farm.embedded import state
+from farm.embedded.server import ping
 from farm.embedded.state import EmbeddedFarm
+from farm.errors import FarmUnavailable
+from farm.settings import Settings
 
 # A worker that says that it lives, and ends as its environment says.
 WORKER = """
@@ -23,7 +27,12 @@ from pathlib import Path
 with open("lives", "a") as lives:
     lives.write(f"{os.getpid()}\\n")
 if os.environ["STAND_IN"] == "dies":
-    sys.exit(3)
+    sys.exit("first line\\nlast line")
+if os.environ["STAND_IN"].startswith("Error: "):
+    print(os.environ["STAND_IN"], file=sys.stderr, flush=True)
+    sys.exit(2)
+if os.environ["STAND_IN"] == "mute":
+    sys.exit(2)
 if os.environ["STAND_IN"] == "stubborn":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 Path("registered").write_text("")
@@ -32,17 +41,17 @@ time.sleep(600)
 
 UP = f"""
 import sys
-from farm.embedded import supervisor
+from farm.embedded import part, supervisor
 from farm.errors import FarmError
 from farm.settings import Settings
-supervisor.part_argv = lambda workers: {{"worker": [sys.executable, "-c", {WORKER!r}]}}
+part.part_argv = lambda workers: {{"worker": [sys.executable, "-c", {WORKER!r}]}}
 supervisor.WORKER_STOP_SECONDS = float(sys.argv[1])
 settings = Settings.read()
 try:
     number = supervisor.run(settings, 3, lambda farm: (settings.state_dir / "registered").exists())
     print("signal", number)
 except FarmError as error:
-    print(type(error).__name__, error.message)
+    print(type(error).__name__, error.message, "[" + error.fix + "]")
 print("celery" in sys.modules)
 """
 
@@ -161,10 +170,47 @@ def test_a_killed_server_is_back_at_the_same_address(up, state_dir: Path) -> Non
 def test_a_worker_that_dies_again_and_again_ends_all(up, state_dir: Path) -> None:
     one = up(stand_in="dies")
     (told, _) = one.end()
-    assert told == "FarmUnavailable the worker ended with code 3, 6 times within 60 s"
+    often = "the worker ended with code 1, 6 times within 60 s: first line / last line"
+    assert told.startswith(f"FarmUnavailable {often}")
     assert len(one.workers()) == 6
     assert "ready" not in one.said()
     assert state.read(state_dir) is None
+
+
+@pytest.mark.parametrize(
+    ("stand_in", "told"),
+    [
+        ("Error: FARM_X is wrong", "FARM_X is wrong [see {log}]"),
+        ("Error: FARM_X is wrong\nFix: unset it", "FARM_X is wrong [unset it]"),
+        ("mute", "it wrote no log [see {log}]"),
+    ],
+)
+def test_wrong_input_of_a_worker_ends_all_at_once_and_is_told(up, state_dir: Path, stand_in: str, told: str) -> None:
+    state_dir.mkdir()
+    (state_dir / "worker.log").write_text("Error: what another one said, long ago\n")
+    one = up(stand_in=stand_in)
+    assert one.end()[0] == f"InputError the worker ended with code 2: {told.format(log=state_dir / 'worker.log')}"
+    assert len(one.workers()) == 1
+    assert state.read(state_dir) is None
+
+
+def test_a_server_that_hangs_is_no_farm_that_is_gone(up, state_dir: Path) -> None:
+    one = up()
+    farm = one.wait_ready()
+    server = one.server_pid()
+    os.kill(server, signal.SIGSTOP)
+    assert state.read(state_dir) == farm
+    with pytest.raises(FarmUnavailable, match=f"{farm.index_url} does not answer"):
+        open_connection(Settings.read({"FARM_STATE_DIR": str(state_dir)}))
+    told = up().end()[0]
+    assert f"FarmRefused an embedded farm is up in {state_dir} already, but its server (process {server})" in told
+    assert f"kill -9 {server}" in told
+    os.kill(server, signal.SIGKILL)  # what it says to do helps
+    until(lambda: server_answers(farm), "the server is started again")
+
+
+def server_answers(farm: EmbeddedFarm) -> bool:
+    return ping(Path(urlsplit(farm.index_url).path)) == "up"
 
 
 def test_a_stubborn_worker_is_killed_after_its_time(up) -> None:
@@ -188,7 +234,7 @@ def test_a_second_ctrl_c_does_not_wait(up, state_dir: Path) -> None:
 def test_a_second_up_in_the_folder_is_refused(up, state_dir: Path) -> None:
     first = up()
     farm = first.wait_ready()
-    assert up().end()[0] == f"FarmRefused an embedded farm is up in {state_dir} already"
+    assert up().end()[0].startswith(f"FarmRefused an embedded farm is up in {state_dir} already [use it")
     assert state.read(state_dir) == farm
 
 

@@ -1,6 +1,7 @@
 """The page of an embedded farm, and what its worker is told: no server needed."""
 
 import json
+import os
 import socket
 import sys
 from pathlib import Path
@@ -8,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from farm.embedded import state
+from farm.embedded.part import part_argv, worker_environment
 from farm.embedded.state import EmbeddedFarm
-from farm.embedded.supervisor import part_argv, worker_environment
 from farm.errors import FarmRefused, FarmUnavailable, InputError
 from farm.settings import Settings
 
@@ -79,6 +80,15 @@ def test_a_farm_whose_server_is_gone_is_not_up(state_dir: Path) -> None:
     page(state_dir)
     assert state.read(state_dir) is None
     state.claim(state_dir)
+
+
+def test_a_farm_that_lives_without_its_server_is_up(state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks at its address is told what is wrong there; another up would only be refused."""
+    monkeypatch.setattr(state, "_RESTART_SECONDS", 0)
+    page(state_dir, pid=os.getpid())
+    farm = state.read(state_dir)
+    assert farm
+    assert farm.index_url == "unix:///nowhere/s"
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"host": "x"}', "\xff", "[" * 100_000])
