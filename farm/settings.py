@@ -6,6 +6,7 @@ Settings that contradict each other are refused when they are read, so that no p
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -127,6 +128,7 @@ _MUST_FIT_TWICE = (
 
 #: URLs hold passwords: ``FARM_<NAME>_FILE`` names a file that has the URL, for a secret that is mounted.
 _MAY_BE_IN_A_FILE = ("index_url", "broker_url", "result_url")
+_FILE_BYTES_MAX = 65536
 
 
 def variables() -> list[str]:
@@ -147,16 +149,33 @@ def _read_files(environ: Mapping[str, str]) -> dict[str, str]:
                 f"settings contradict: {variable} and {variable}_FILE are both set", fix="unset one of them"
             )
         try:
-            found[name] = Path(path).read_text(encoding="utf-8").strip()
+            found[name] = _read_file(path)
         except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is no text"
             raise InputError(
-                f"setting {variable}_FILE = {path!r}: can not read it: {reason}",
+                f"setting {variable}_FILE = {path!r}: can not read it: "
+                f"{error.strerror if isinstance(error, OSError) else error}",
                 fix="name a readable file whose only line is the URL",
             ) from None
         if not found[name]:
             raise InputError(f"setting {variable}_FILE = {path!r}: it is empty", fix="put the URL into it")
     return found
+
+
+def _read_file(path: str) -> str:
+    # Not blocked by a FIFO that has no writer.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ValueError("it is no regular file")
+        data = os.read(descriptor, _FILE_BYTES_MAX + 1)
+    finally:
+        os.close(descriptor)
+    if len(data) > _FILE_BYTES_MAX:
+        raise ValueError(f"it has more than {_FILE_BYTES_MAX} bytes")
+    try:
+        return data.decode().strip()
+    except UnicodeDecodeError:
+        raise ValueError("it is no text") from None
 
 
 def sibling_url(index_url: str, database: int) -> str:

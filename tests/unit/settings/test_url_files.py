@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -46,3 +47,17 @@ def test_a_file_that_is_none_is_named(tmp_path: Path, content: bytes | None, rea
     with pytest.raises(InputError, match=reason) as refused:
         Settings.read({"FARM_INDEX_URL_FILE": str(file)})
     assert str(file) in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["index_url", "broker_url", "result_url"])
+def test_what_has_no_end_or_makes_wait_is_not_read(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "long").write_bytes(b"x" * 65537)
+    for file, reason in (
+        ("/dev/zero", "no regular file"),
+        (tmp_path / "fifo", "no regular file"),
+        (tmp_path, "no regular file"),
+        (tmp_path / "long", "more than 65536 bytes"),
+    ):
+        with pytest.raises(InputError, match=f"FARM_{name.upper()}_FILE = '{file}'.*{reason}"):
+            Settings.read({f"FARM_{name.upper()}_FILE": str(file)})
