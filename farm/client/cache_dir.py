@@ -1,4 +1,4 @@
-"""Where a node keeps its kernels: finds the folder by the rules of op_compiler_cache_dir, and makes it."""
+"""Where a node keeps its kernels: finds the folder by the rules of op_compiler_cache_dir, and makes it for jobs."""
 
 from __future__ import annotations
 
@@ -25,11 +25,19 @@ def resolve_cache_dir(option: str | None, env: Mapping[str, str]) -> Path:
     Raises:
         InputError: a character is not allowed (in the first two), or the folder can not be made or written.
     """
-    folder = _base(option, env)
-    make_folders(folder)
-    kernels = folder.resolve() / SUBFOLDER
+    make_folders(_base(option, env))
+    kernels = find_cache_dir(option, env)
     own_folder(kernels)
     return kernels
+
+
+def find_cache_dir(option: str | None, env: Mapping[str, str]) -> Path:
+    """The same folder for who only looks: it is not made, and may be none.
+
+    Raises:
+        InputError: a character is not allowed.
+    """
+    return Path(os.path.realpath(_base(option, env))) / SUBFOLDER
 
 
 def _base(option: str | None, env: Mapping[str, str]) -> Path:

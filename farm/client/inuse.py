@@ -110,6 +110,17 @@ def look(folder: Path) -> Use:
     return Use(frozenset(keys), sure)
 
 
+def peek(folder: Path) -> frozenset[bytes]:
+    """As ``look``, for a list that people read: nothing is written or removed, so no right to write is needed."""
+    keys: set[bytes] = set()
+    try:
+        for path in _lists_in(folder / FOLDER):
+            keys.update(_keys_of(path, locks_work=_locks_work_on(path), tidy=False))
+    except OSError as error:
+        log.warning("can not read %s: %s", as_text(folder / FOLDER), error.strerror)
+    return frozenset(keys)
+
+
 @contextmanager
 def alone(folder: Path, patience_seconds: float = nodelock.PATIENCE_SECONDS) -> Iterator[bool]:
     """Keep others from adding to what they use, as long as entries are taken away. Yields whether that worked."""
@@ -141,7 +152,22 @@ def _lists_in(lists: Path) -> Iterator[Path]:
         yield from [lists / row.name for row in rows if _NAME.fullmatch(row.name)]
 
 
-def _keys_of(path: Path, locks_work: bool) -> list[bytes]:
+def _locks_work_on(path: Path) -> bool:
+    """Whether the lock of a list keeps others out, tried with the list itself: somebody has it, or we get it once."""
+    descriptors: list[int] = []
+    try:
+        for _ in range(2):
+            descriptors.append(os.open(path, _READ))
+        locked = nodelock.try_lock(descriptors[0])
+        return locked is False or (locked is True and nodelock.try_lock(descriptors[1]) is False)
+    except FileNotFoundError:
+        return False  # closed a moment ago
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _keys_of(path: Path, locks_work: bool, tidy: bool = True) -> list[bytes]:
     try:
         descriptor = os.open(path, _READ)
     except FileNotFoundError:
@@ -151,11 +177,16 @@ def _keys_of(path: Path, locks_work: bool) -> list[bytes]:
         keys = [line.decode() for line in file.read().splitlines() if _KEY.fullmatch(line)]
         if not dead:
             return [bytes.fromhex(key) for key in keys]
-        for key in keys:
-            entry.mark_used(path.parent.parent / key)
-        with suppress(OSError):
-            path.unlink()
+        if tidy:
+            _remove(path, keys)
         return []
+
+
+def _remove(path: Path, keys: Iterable[str]) -> None:
+    for key in keys:
+        entry.mark_used(path.parent.parent / key)
+    with suppress(OSError):
+        path.unlink()
 
 
 def _is_dead(path: Path, descriptor: int) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from farm.client import entry, inuse, jobfile, removal
 from farm.client.folder import KernelFolder
-from farm.client.ownfolder import folder_error
+from farm.client.ownfolder import folder_error, is_there
 from farm.namespace import PART
 
 _KEY = re.compile(r"[0-9a-f]{64}")
@@ -37,9 +37,18 @@ class LocalEntry:
 
 
 def socs(root: Path) -> list[str]:
-    """The processor types for which a ``kernel_cache`` folder holds kernels."""
-    with os.scandir(root) as rows:
-        return sorted(row.name for row in rows if PART.fullmatch(row.name) and row.is_dir(follow_symlinks=False))
+    """The processor types for which a ``kernel_cache`` folder holds kernels; none when there is no such folder.
+
+    Raises:
+        InputError: the folder can not be read.
+    """
+    if not is_there(root):
+        return []
+    try:
+        with os.scandir(root) as rows:
+            return sorted(row.name for row in rows if PART.fullmatch(row.name) and row.is_dir(follow_symlinks=False))
+    except OSError as error:
+        raise folder_error(root, error) from None
 
 
 def entries(root: Path, soc: str) -> list[LocalEntry]:
@@ -51,7 +60,7 @@ def entries(root: Path, soc: str) -> list[LocalEntry]:
     folder = root / soc
     try:
         names = _operators(folder)
-        used = inuse.look(folder).keys
+        used = inuse.peek(folder)
         with os.scandir(folder) as scan:
             keys = [row.name for row in scan if _KEY.fullmatch(row.name)]
         rows = [row for key in keys if (row := _entry(folder, key, names.get(key, set()), used)) is not None]

@@ -51,10 +51,7 @@ def own_folder(path: Path) -> None:
         state = path.lstat()
     except OSError as error:
         raise folder_error(path, error) from None
-    if stat.S_ISLNK(state.st_mode):
-        raise InputError(f"cache folder {as_text(path)} is a symbolic link", fix=_ELSEWHERE)
-    if not stat.S_ISDIR(state.st_mode):
-        raise InputError(f"cache folder {as_text(path)} is no folder", fix=_ELSEWHERE)
+    _check_folder(path, state)
     if state.st_mode & stat.S_IWOTH:
         raise InputError(
             f"cache folder {as_text(path)} may be written by every user (mode {state.st_mode & 0o7777:o}), "
@@ -62,9 +59,26 @@ def own_folder(path: Path) -> None:
             fix=f"chmod o-w {as_text(path)}, or {_ELSEWHERE}",
         )
     if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
-        raise folder_error(path, PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
+        number = errno.EROFS if os.statvfs(path).f_flag & os.ST_RDONLY else errno.EACCES
+        raise folder_error(path, OSError(number, os.strerror(number)))
     if state.st_uid not in (os.geteuid(), 0) and state.st_uid != _owner_of_new_files(path):
         raise InputError(f"cache folder {as_text(path)} belongs to another user (uid {state.st_uid})", fix=_ELSEWHERE)
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is such a folder, for who only looks: nothing is made, and nobody needs to write to it.
+
+    Raises:
+        InputError: it is a link or no folder, or can not be reached; names the cause.
+    """
+    try:
+        state = path.lstat()
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise folder_error(path, error) from None
+    _check_folder(path, state)
+    return True
 
 
 def folder_error(path: Path, error: OSError) -> FarmError:
@@ -80,6 +94,13 @@ def folder_error(path: Path, error: OSError) -> FarmError:
             fix=_ELSEWHERE,
         )
     return InputError(f"cache folder {as_text(path)} can not be used: {error.strerror}", fix=_ELSEWHERE)
+
+
+def _check_folder(path: Path, state: os.stat_result) -> None:
+    if stat.S_ISLNK(state.st_mode):
+        raise InputError(f"cache folder {as_text(path)} is a symbolic link", fix=_ELSEWHERE)
+    if not stat.S_ISDIR(state.st_mode):
+        raise InputError(f"cache folder {as_text(path)} is no folder", fix=_ELSEWHERE)
 
 
 def _owner_of_new_files(folder: Path) -> int | None:

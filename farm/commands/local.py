@@ -36,9 +36,9 @@ def local() -> None:
 
 def _entries(directory: str | None, soc: str | None) -> tuple[Path, list[LocalEntry]]:
     from farm.client import localcache  # noqa: PLC0415 - the command line loads fast
-    from farm.client.cache_dir import resolve_cache_dir  # noqa: PLC0415
+    from farm.client.cache_dir import find_cache_dir  # noqa: PLC0415
 
-    root = resolve_cache_dir(directory, os.environ)
+    root = find_cache_dir(directory, os.environ)
     return root, [row for one in localcache.socs(root) if soc in (None, one) for row in localcache.entries(root, one)]
 
 

@@ -115,6 +115,8 @@ def test_wrong_use(kit: Kit) -> None:
     limits = {"limit_bytes": 524288000, "keep_ratio": 50, "ageing": True, "limit_origin": "default"}
     folder = str(kit.root / "kernels" / "kernel_cache")
     assert local(kit, "ls") == (0, {"folder": folder, "entries": [], "bytes": 0, **limits})
+    assert local(kit, "clean", "--all", "--yes") == (0, {"folder": folder, "removed": [], "kept": [], "bytes": 0})
+    assert not (kit.root / "kernels").exists(), "who only looks makes nothing"
 
 
 def entry(kit: Kit) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from farm.client.cache_dir import resolve_cache_dir
+from farm.client.cache_dir import find_cache_dir, resolve_cache_dir
 from farm.client.folder import KernelFolder
 from farm.errors import InputError
 
@@ -24,6 +24,18 @@ def test_option_before_environment_before_home(tmp_path: Path, env: dict[str, st
     assert resolve_cache_dir(None, env) == tmp_path / "ascend" / "kernel_cache"
     del env["ASCEND_CACHE_PATH"]
     assert resolve_cache_dir(None, env) == tmp_path / "home" / "atc_data" / "kernel_cache"
+
+
+def test_who_only_looks_finds_the_same_folder_and_makes_none(tmp_path: Path, env: dict[str, str]) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    (tmp_path / "loop").symlink_to("loop")
+    before = sorted(tmp_path.rglob("*"))
+    options = (None, str(tmp_path / "option"), str(tmp_path / "link" / "a"))
+    found = [find_cache_dir(option, env) for option in options]
+    assert find_cache_dir(str(tmp_path / "loop"), env).name == "kernel_cache"
+    assert sorted(tmp_path.rglob("*")) == before
+    assert found == [resolve_cache_dir(option, env) for option in options]
 
 
 @pytest.mark.parametrize("value", ["", " ", "\t "])

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from farm.client import inuse, nodelock, staging
-from farm.client.inuse import InUse, Use, alone, look
+from farm.client.inuse import InUse, Use, alone, look, peek
 from farm.errors import InputError
 
 A, B, C = (bytes([n]) * 32 for n in (10, 11, 12))
@@ -206,3 +206,13 @@ def test_a_gate_that_is_a_link_is_refused(folder: Path) -> None:
     (folder / "gate").symlink_to(folder / "elsewhere")
     with pytest.raises(InputError, match="is a link or a folder"), nodelock.gate(folder / "gate", alone=True):
         pass
+
+
+@pytest.mark.parametrize("answer", [None, True])
+def test_who_only_looks_takes_every_list_for_live_where_locks_do_not_work(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, answer: bool | None
+) -> None:
+    end(member(folder, A))
+    assert (peek(folder), len(lists(folder))) == (frozenset(), 1)
+    monkeypatch.setattr(nodelock, "try_lock", lambda descriptor, shared=False: answer)
+    assert peek(folder) == {A}

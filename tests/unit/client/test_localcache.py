@@ -12,7 +12,8 @@ from farm.client import inuse, localcache, nodelock, removal, staging
 from farm.client.folder import KernelFolder
 from farm.client.inuse import InUse
 from farm.client.localcache import LocalEntry
-from farm.errors import FarmError
+from farm.errors import FarmError, InputError
+from tests.support.disks import read_only
 from tests.support.entries import SHA, bundle, bytes_of, content, names_in
 
 A, B, C = (bytes([n]) * 32 for n in (10, 11, 12))
@@ -157,3 +158,38 @@ def test_a_job_file_that_others_wrote_into_is_passed_over(
     (root / SOC / "jobs" / "odd.json").write_text(json.dumps({"incarnation": 1, "operators": operators}))
     assert set(listed(root)) == {A, B, C}
     remove(root, C)
+
+
+def test_looking_writes_nothing_and_needs_no_right_to(
+    three: KernelFolder, root: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    use, ended = InUse(), InUse()
+    use.add(root / SOC, [A])
+    ended.add(root / SOC, [B])
+    for path, descriptor in ended._lists.values():
+        os.close(descriptor)  # as a process leaves its list that is killed
+        dead = path
+    os.utime(root / SOC / B.hex() / ".opfarm.json", (10, 10))
+    before = {path: path.lstat().st_mtime_ns for path in root.rglob("*")}
+    with read_only(root, tmp_path / "view") as view:
+        rows = listed(view)
+        assert {key: row.in_use for key, row in rows.items()} == {A: True, B: False, C: False}
+        assert rows[A].operators == ("add", "sum")
+        with pytest.raises(InputError, match="can not be used: Read-only file system"):
+            list(localcache.remove(view, SOC, [rows[B]]))
+    assert set(listed(root)) == {A, B, C}
+    assert before == {path: path.lstat().st_mtime_ns for path in root.rglob("*")}
+    assert caplog.messages == []
+    assert inuse.look(root / SOC).keys == {A}
+    assert not dead.exists(), "who may write tidies up"
+    use.close()
+
+
+def test_a_folder_that_is_not_there_holds_nothing_and_what_is_none_is_named(tmp_path: Path) -> None:
+    assert localcache.socs(tmp_path / "kernel_cache") == []
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").write_bytes(b"mine")
+    (tmp_path / "link").symlink_to(tmp_path)
+    for name, told in (("file", "is no folder"), ("link", "symbolic link"), ("file/kernel_cache", "Not a directory")):
+        with pytest.raises(InputError, match=told):
+            localcache.socs(tmp_path / name)
