@@ -28,9 +28,9 @@ class View(Protocol):
     ) -> None: ...
 
 
-def view(total: int, stream: TextIO = sys.stderr) -> View:
-    """The view that fits the stream."""
-    return BarView(total, stream) if stream.isatty() else LineView(stream)
+def view(total: int) -> View:
+    """The view that fits stderr."""
+    return BarView(total, sys.stderr) if sys.stderr.isatty() else LineView(sys.stderr)
 
 
 class LineView:

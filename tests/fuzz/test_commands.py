@@ -9,6 +9,7 @@ import signal
 from collections.abc import Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -150,3 +151,15 @@ def test_wrong_words_are_refused(here: Path, line: list[str]) -> None:
     result = CliRunner().invoke(celery, ["-A", "farm", *line, "--json"], prog_name="celery")
     judge([*line, "--json"], result.exit_code, result.stdout_bytes, result.stderr)
     assert result.exit_code == 2
+
+
+@pytest.mark.parametrize("line", [["purge", "--yes"], ["export", "new.tar"]], ids=lambda line: line[0])
+def test_a_name_of_which_the_cache_has_nothing_is_a_slip(here: Path, line: list[str]) -> None:
+    def run(*words: str) -> tuple[int, dict[str, Any]]:
+        result = CliRunner().invoke(celery, ["-A", "farm", "cache", *line, *words, "--json"], prog_name="celery")
+        return result.exit_code, json.loads(result.stdout)
+
+    for option in ("--cache", "--soc"):
+        code, document = run(option, "typo")
+        assert code == 2 and f"{option} 'typo'" in document["error"]["message"]
+    assert run()[0] == 0

@@ -193,3 +193,16 @@ def test_wrong_usage_of_a_group_is_one_document(tmp_path: Path) -> None:
         done = run([*CELERY, *words], cwd=tmp_path, text=True)
         assert done.returncode == 2, words
         assert set(json.loads(done.stdout)) == {"error"}
+
+
+def test_wrong_usage_names_the_command_that_helps(tmp_path: Path) -> None:
+    for words, named in {
+        ("job", "ls", "--nosuch"): "celery -A farm job ls",
+        ("cache", "show"): "celery -A farm cache show",
+        ("job", "nosuch"): "celery -A farm job",
+        ("submit",): "celery -A farm submit",
+    }.items():
+        done = run([*CELERY, *words], cwd=tmp_path, text=True)
+        assert done.returncode == 2 and f"Usage: {named} " in done.stderr and f"'{named} --help'" in done.stderr
+        done = run([*CELERY, *words, "--json"], cwd=tmp_path, text=True)
+        assert json.loads(done.stdout)["error"]["fix"] == f"see: {named} --help"

@@ -11,7 +11,7 @@ import click
 from celery.bin.base import CeleryOption, handle_preload_options
 
 from farm.commands.base import FarmCommand, json_option, write_json
-from farm.commands.cache.group import cache, cache_option, chosen, size, soc_option
+from farm.commands.cache.group import cache, cache_option, named, size, soc_option
 from farm.commands.cache.moving import Ticker, say, standard
 from farm.errors import InputError
 
@@ -40,9 +40,7 @@ def export(
 
     if file == "-" and as_json:
         raise InputError("--json and the archive can not both go to stdout", fix="give a file, or leave --json out")
-    farm, indexes = chosen(cache, soc)
-    if not indexes and (cache or soc):
-        raise InputError("no namespace has that cache and processor type", fix="see: celery -A farm cache stats")
+    farm, indexes = named(cache, soc)
     exporting = Exporting(farm.connection, say, Ticker("written"))
     if file == "-":
         done = exporting.run(indexes, standard("stdout"), job)

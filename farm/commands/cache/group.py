@@ -8,6 +8,7 @@ import click
 from celery.bin.base import CeleryOption
 
 from farm.commands.base import FarmGroup
+from farm.errors import InputError
 
 if TYPE_CHECKING:
     from farm.client.connect import Farm
@@ -33,6 +34,16 @@ def chosen(cache_name: str | None, soc: str | None) -> tuple[Farm, list[Index]]:
         if cache_name in (None, namespace.cache) and soc in (None, namespace.soc)
     ]
     return connected, [connected.index(namespace) for namespace in wanted]
+
+
+def named(cache_name: str | None, soc: str | None) -> tuple[Farm, list[Index]]:
+    """As ``chosen``, for what acts on them: a name of which there is nothing is a slip. Raises InputError then."""
+    farm, indexes = chosen(cache_name, soc)
+    if not indexes and (cache_name is not None or soc is not None):
+        given = {"--cache": cache_name, "--soc": soc}
+        which = " ".join(f"{option} {value!r}" for option, value in given.items() if value is not None)
+        raise InputError(f"there is no namespace of {which}", fix="see: celery -A farm cache stats")
+    return farm, indexes
 
 
 def size(stored_bytes: int) -> str:

@@ -11,7 +11,7 @@ import click
 from celery.bin.base import CeleryOption, handle_preload_options
 
 from farm.commands.base import FarmCommand, json_option, write_json
-from farm.commands.cache.group import cache, cache_option, chosen, size, soc_option
+from farm.commands.cache.group import cache, cache_option, named, size, soc_option
 from farm.errors import FarmUnavailable, InputError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def purge(ctx: click.Context, cache: str | None, soc: str | None, yes: bool, as_
 
     Jobs that run keep what they use until they end. Purges of others that wait are served by the same one.
     """
-    farm, indexes = chosen(cache, soc)
+    farm, indexes = named(cache, soc)
     _confirm(indexes, yes)
     deadline = time.monotonic() + farm.connection.settings.force_timeout_seconds
     asks = [(index, secrets.token_hex(8)) for index in indexes]
