@@ -10,8 +10,11 @@ import socket
 from collections.abc import Mapping
 
 from farm.errors import InputError
+from farm.policy.textfile import brief
 
 _JOB_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:+@=-]{0,199}")
+#: Reports show all labels of all jobs, and the index keeps them.
+LABELS_MAX, LABEL_NAME_MAX, LABEL_VALUE_MAX = 16, 64, 256
 _SLURM = ("SLURM_CLUSTER_NAME", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT")
 
 
@@ -57,7 +60,7 @@ def owner_labels(given: str | None, environ: Mapping[str, str] = os.environ) -> 
     """The labels under which reports name the job: ``k=v,k=v`` as given, and user, host, cluster as found.
 
     Raises:
-        InputError: a label holds what can not be shown to others.
+        InputError: a label holds what can not be shown to others, is too long, or there are too many.
     """
     try:
         user = getpass.getuser()
@@ -66,13 +69,22 @@ def owner_labels(given: str | None, environ: Mapping[str, str] = os.environ) -> 
     labels = {"user": user, "host": socket.gethostname()}
     if cluster := environ.get("SLURM_CLUSTER_NAME"):
         labels["cluster"] = cluster
-    for part in filter(None, (given or "").split(",")):
-        if not part.isprintable():
-            raise InputError(
-                f"owner {part!r} holds characters that can not be shown", fix="use printable text: k=v,k=v"
-            )
-        name, equals, value = part.partition("=")
-        if not equals:
-            name, value = "owner", part
-        labels[name.strip()] = value.strip()
-    return labels
+    parts = [part for part in (given or "").split(",") if part]
+    if len(parts) > LABELS_MAX:
+        raise InputError(f"owner has {len(parts)} labels", fix=f"give at most {LABELS_MAX}: k=v,k=v")
+    return labels | dict(map(_label, parts))
+
+
+def _label(part: str) -> tuple[str, str]:
+    if not part.isprintable():
+        raise InputError(
+            f"owner {brief(part)} holds characters that can not be shown", fix="use printable text: k=v,k=v"
+        )
+    before, equals, after = part.partition("=")
+    name, value = (before.strip(), after.strip()) if equals else ("owner", part.strip())
+    if len(name) > LABEL_NAME_MAX or len(value) > LABEL_VALUE_MAX:
+        raise InputError(
+            f"owner {brief(part)} is too long: its name has {len(name)} characters, its value {len(value)}",
+            fix=f"use names of at most {LABEL_NAME_MAX} characters and values of at most {LABEL_VALUE_MAX}",
+        )
+    return name, value

@@ -126,6 +126,7 @@ def test_modes_and_debug_options(client: Client) -> None:
 
 
 _FILE = {"name": "a", "type": "A", "source": {"path": "/etc/passwd"}}
+_GOOD = {"version": 1, "soc": "s", "ops": [_FILE | {"toolchain": "host", "source": {"text": "int x;"}}]}
 WRONG = {
     "nothing": ((), {}, "field version"),
     "no mapping": ((7,), {}, "must be a mapping"),
@@ -136,6 +137,7 @@ WRONG = {
     "a time without end": (({},), {"timeout": float("inf")}, "argument timeout"),
     "text that is not Unicode": (({"version": 1, "soc": "\ud800"},), {}, "the manifest holds what can not be kept"),
     "a number too long": (({},), {"hold": 2**64}, "an option holds what can not be kept"),
+    "an owner too long": ((_GOOD,), {"owner": "team=" + "a" * 3_000_000}, "owner 'team=aaa"),
     "a file": (({"version": 1, "soc": "s", "toolchain": "host", "ops": [_FILE]},), {}, "path"),
 }
 
