@@ -6,6 +6,7 @@ from redis.exceptions import (
     AuthenticationError,
     AuthorizationError,
     ClusterDownError,
+    NoScriptError,
     OutOfMemoryError,
     ReadOnlyError,
     ResponseError,
@@ -14,7 +15,10 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as LostConnection
 from redis.exceptions import TimeoutError as NoAnswer
 
-_CLASSES = (LostConnection, NoAnswer, OutOfMemoryError, ReadOnlyError, ClusterDownError, TryAgainError, OSError)
+#: A script is unknown to a server that was restarted just after it was given it.
+_CLASSES = (
+    LostConnection, NoAnswer, OutOfMemoryError, ReadOnlyError, ClusterDownError, TryAgainError, NoScriptError, OSError,
+)  # fmt: skip
 _REFUSALS = (AuthenticationError, AuthorizationError)
 #: Replies for which redis-py has no class of their own, so that their first word is still there.
 _WORDS = ("MISCONF", "NOREPLICAS", "LOADING", "MASTERDOWN", "OOM", "READONLY")

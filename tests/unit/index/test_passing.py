@@ -8,7 +8,7 @@ from redis._parsers.base import BaseParser
 from farm.index.passing import is_passing
 
 PASSING = ["OOM command not allowed", "LOADING it is", "READONLY a replica", "MASTERDOWN link", "TRYAGAIN later",
-           "CLUSTERDOWN hash slot", "MISCONF snapshots", "NOREPLICAS not enough"]  # fmt: skip
+           "CLUSTERDOWN hash slot", "MISCONF snapshots", "NOREPLICAS not enough", "NOSCRIPT no matching"]  # fmt: skip
 FINAL = ["WRONGPASS no", "NOAUTH needed", "NOPERM no", "ERR unknown command", "WRONGTYPE operation"]
 
 
