@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from farm.index.claims import RetryRules
 from farm.index.jobs import Holding, Member, Scope, Want, as_member
@@ -66,6 +66,12 @@ class Members(RuleBasedStateMachine):
         self.relied: dict[str, dict[bytes, Hit]] = {}
         self.nonces = 0
         self.call("open", 1)
+
+    @invariant()
+    def what_has_ended_is_relied_on_no_more(self) -> None:
+        """Also when a late announcement brings the same run back: what it did not name was free in between."""
+        for run in self.relied.keys() - {job.run for job in self.pair.seen.jobs.values()}:
+            del self.relied[run]
 
     def some_member(self, number: int) -> Member:
         """One that lives; at times one whose job has ended, or a stranger."""
