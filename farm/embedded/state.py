@@ -113,7 +113,9 @@ def _load(state_dir: Path) -> EmbeddedFarm | None:
     try:
         row = json.loads(text)
         farm = EmbeddedFarm(**row)
-    except (ValueError, TypeError, RecursionError) as error:
+    except TypeError:  # it would name whatever it has met
+        raise _not_ours(state_dir, "its fields are others") from None
+    except (ValueError, RecursionError) as error:
         raise _not_ours(state_dir, str(error)) from None
     texts = [row[name] for name in row if name != "pid"]
     if not isinstance(farm.pid, int) or not all(isinstance(text, str) and text.isprintable() for text in texts):

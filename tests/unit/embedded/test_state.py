@@ -91,12 +91,15 @@ def test_a_farm_that_lives_without_its_server_is_up(state_dir: Path, monkeypatch
     assert farm.index_url == "unix:///nowhere/s"
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"host": "x"}', "\xff", "[" * 100_000])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "{}", '{"host": "x"}', f'{{"{"ho" * 9999}": 1}}', "\xff", "[" * 100_000]
+)
 def test_a_page_that_is_not_ours_is_refused(state_dir: Path, text: str) -> None:
     state_dir.mkdir()
     (state_dir / "farm.json").write_text(text, encoding="latin-1")
-    with pytest.raises(FarmRefused, match=r"farm\.json"):
+    with pytest.raises(FarmRefused, match=r"farm\.json") as told:
         state.read(state_dir)
+    assert len(str(told.value)) < 600
     page(state_dir, pid="1")
     with pytest.raises(FarmRefused, match="wrong type"):
         state.read(state_dir)
