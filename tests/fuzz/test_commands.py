@@ -153,7 +153,9 @@ def test_wrong_words_are_refused(here: Path, line: list[str]) -> None:
     assert result.exit_code == 2
 
 
-@pytest.mark.parametrize("line", [["purge", "--yes"], ["export", "new.tar"]], ids=lambda line: line[0])
+@pytest.mark.parametrize(
+    "line", [["purge", "--yes"], ["export", "new.tar"], ["age"], ["age", "--dry-run"], ["verify"]], ids=" ".join
+)
 def test_a_name_of_which_the_cache_has_nothing_is_a_slip(here: Path, line: list[str]) -> None:
     def run(*words: str) -> tuple[int, dict[str, Any]]:
         result = CliRunner().invoke(celery, ["-A", "farm", "cache", *line, *words, "--json"], prog_name="celery")

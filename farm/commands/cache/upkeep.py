@@ -10,7 +10,7 @@ import click
 from celery.bin.base import CeleryOption, handle_preload_options
 
 from farm.commands.base import FarmCommand, iso, json_option, write_json
-from farm.commands.cache.group import cache, cache_option, chosen, now_ms, size, soc_option
+from farm.commands.cache.group import cache, cache_option, chosen, named, now_ms, size, soc_option
 from farm.errors import FarmUnavailable
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def age(ctx: click.Context, cache: str | None, soc: str | None, dry_run: bool, a
     """
     from farm.index.inforce import in_force  # noqa: PLC0415
 
-    farm, indexes = chosen(cache, soc)
+    farm, indexes = named(cache, soc)
     min_idle_ms = in_force(farm.connection.server).min_idle_ms
     if min_idle_ms is None:
         min_idle_ms = round(farm.connection.settings.min_idle_seconds * 1000)
@@ -104,7 +104,7 @@ def verify(ctx: click.Context, cache: str | None, soc: str | None, repair: bool,
     """
     from farm.commands.cache.checks import check  # noqa: PLC0415
 
-    farm, indexes = chosen(cache, soc)
+    farm, indexes = named(cache, soc)
     rows = [check(index, farm.connection.store, repair) for index in indexes]
     clean = not any(row["violations"] or (row["damaged"] and not repair) for row in rows)
     if as_json:
