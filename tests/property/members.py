@@ -113,7 +113,9 @@ class Members(RuleBasedStateMachine):
 
     def promised(self, who: Member) -> int:
         """The latest generation that any member of the run was promised: then all of it has the key from there."""
-        return max([who.floor, *(floor for (run, _), floor in self.floors.items() if run == who.run)])
+        joined = [member.floor for member in self.members.values() if member.run == who.run]
+        heard = [floor for (run, _), floor in self.floors.items() if run == who.run]
+        return max(who.floor, self.pair.model.jobs[who.job].floor, *joined, *heard)
 
     def hear(self, who: Member, keys: list[bytes], answers: Any) -> None:
         """A live job's answer never changes, a drop and a new floor aside, and is never from below its floor."""
