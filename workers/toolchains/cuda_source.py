@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from workers.scratch import Scratch
-from workers.toolchains.aliases import ALIAS
+from workers.toolchains.aliases import hidden_test
 
 #: Cheap, and true of every text that could be refused: only such texts are looked at more closely.
 _SUSPECT = re.compile(rb"__(?:DATE|TIME)__|include[^\n]*(?:[\"<]\s*/|\.\.)")
@@ -36,9 +36,8 @@ def objection(scratch: Scratch, headers: Path) -> str | None:
     for path in _files((scratch.root / "src", *scratch.include_dirs)):
         text = path.read_bytes()
         name = os.path.relpath(path, scratch.source.parent)
-        if alias := ALIAS.search(text):
-            word = alias[1].decode()
-            return f"{name}({_line(text, alias)}): error: a macro stands for {word}: write {word} where it is asked"
+        if hidden := hidden_test(text):
+            return f"{name}({_line(text, hidden[0])}): {hidden[1]}"
         if not _SUSPECT.search(text):
             continue
         code = _NOT_CODE.sub(_blank, text)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from workers.scratch import Scratch
-from workers.toolchains.aliases import ALIAS
+from workers.toolchains.aliases import hidden_test
 
 #: Between two letters a string may end and the next begin.
 _SPLIT = rb'(?:"\s*")?'
@@ -37,9 +37,8 @@ def objection(scratch: Scratch, headers: Iterable[Path]) -> str | None:
         if found := _ASSEMBLER.search(text):
             word = ".incbin" if re.match(_INCBIN, found[0]) else ".include"
             return f"{name}:{_line(text, found)}: error: {word} reads a file that would not be in the key"
-        if found := ALIAS.search(text):
-            word = found[1].decode()
-            return f"{name}:{_line(text, found)}: error: a macro stands for {word}: write {word} where it is asked"
+        if hidden := hidden_test(text):
+            return f"{name}:{_line(text, hidden[0])}: {hidden[1]}"
         for found in _TEST.finditer(text):
             target = os.fsdecode(found[1]).strip()
             if _leads_out(path.parent, target, scratch.root) or _elsewhere(target, searched, own):

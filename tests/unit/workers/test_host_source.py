@@ -46,6 +46,7 @@ def test_headers_are_looked_at_too(tmp_path: Path) -> None:
         "#if defined(__has_include) && __has_include(<optional>)\n#include <optional>\n#endif",
         '#if __has_include("../../lib/z.h") || __has_include("../none.h")\n#endif',
         "#ifndef __has_include\n#define __has_include(x) 0\n#endif\n#define X 1\n#if __has_include(<optional>)\n#endif",
+        "#define X 1 // not __has_include\n#define Y 2 / 1 /* nor\n__has_embed */",
         'struct S { void include(const char*); }; void f(S s) { s.include("x"); }',
         '#include "../../lib/z.h"\nint a; // including ../../../..',
     ],

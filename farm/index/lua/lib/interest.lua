@@ -134,8 +134,8 @@ local function remove_claim(ref, queue)
   redis.call('UNLINK', P .. 'c:' .. ref)
 end
 
--- The count falls by one; the caller has changed the job's map. At 0 the entry becomes idle, a queued claim goes; a running one finishes, or is
--- marked unwanted when its job was cancelled.
+-- The count falls by one; the caller has changed the job's map. At 0 the entry becomes idle, a queued claim goes; a
+-- running one finishes, or is marked unwanted when its job was cancelled.
 local function give_back(g, key, run, cancelled)
   local left = redis.call('HINCRBY', P .. 'i:' .. g, key, -1)
   local ref = ref_of(g, key)
