@@ -116,21 +116,15 @@ def test_what_is_condemned_keeps_its_time_whoever_finds_it_again(world: World) -
         assert world.index.condemn_orphans([(path, BundleId(1, key(1), lost.token))]) == 0
 
 
-def test_who_failed_and_leaves_takes_nobody_elses_pin_along(world: World) -> None:
+@pytest.mark.parametrize("then", ["leaves", "is promised a later generation"])
+def test_who_failed_and_is_interested_no_more_takes_nobody_elses_pin_along(world: World, then: str) -> None:
     failed, waits = world.join("failed"), world.join("waits")
     world.claim(failed, key(1))
     world.index.fail(world.take("d1").claim, Failure("rejected", "why"), RULES, remember=False)
     world.index.acquire(failed, [key(1)])
     world.claim(waits, key(1), nonce="n2")
-    world.end(failed)
-    assert world.pins(key(1)) == [1]
-
-
-def test_who_failed_and_is_promised_a_later_generation_takes_nobody_elses_pin_along(world: World) -> None:
-    failed, waits = world.join("failed"), world.join("waits")
-    world.claim(failed, key(1))
-    world.index.fail(world.take("d1").claim, Failure("rejected", "why"), RULES, remember=False)
-    world.index.acquire(failed, [key(1)])
-    world.claim(waits, key(1), nonce="n2")
-    world.index.acquire(replace(failed, floor=2), [key(1)])
+    if then == "leaves":
+        world.end(failed)
+    else:
+        world.index.acquire(replace(failed, floor=2), [key(1)])
     assert world.pins(key(1)) == [1]
